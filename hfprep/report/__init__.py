@@ -1,0 +1,1 @@
+"""What a person wants to know of a store: words, tables, pictures."""

@@ -1,0 +1,1 @@
+"""The bundled trainer: reads prebuilt stores, needs the extra `hfprep[train]`."""
