@@ -8,7 +8,7 @@ import json
 import tomllib
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
@@ -35,7 +35,7 @@ class Frame(_Table):
         try:
             interval = Fraction(str(value).strip())
         except (ValueError, ZeroDivisionError):
-            raise ValueError("give milliseconds as a number or an exact fraction like \"1001/30\"") from None
+            raise ValueError('give milliseconds as a number or an exact fraction like "1001/30"') from None
         if not Fraction(1, 1000) <= interval <= 3_600_000:
             raise ValueError("must lie between 0.001 ms and one hour")
         return value
@@ -119,10 +119,17 @@ def load(path: str | Path | None = None, overrides: tuple[str, ...] = ()) -> Pip
 
     Raises UsageError naming the key's path, the value and, for a misspelt key, the nearest one.
     """
+    file = find(str(path)) if path is not None else None
+    return load_as(Pipeline, file, overrides, where="pipeline")
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def load_as(model: type[Model], file: Path | None, overrides: tuple[str, ...], where: str) -> Model:
+    """Read any options object (the trainer has its own) from a TOML file, or from its defaults, and `key=value` overrides."""
     table: dict[str, Any] = {}
-    where = "pipeline"
-    if path is not None:
-        file = find(str(path))
+    if file is not None:
         where = str(file)
         try:
             table = tomllib.loads(file.read_text(encoding="utf-8-sig"))
@@ -130,15 +137,20 @@ def load(path: str | Path | None = None, overrides: tuple[str, ...] = ()) -> Pip
             raise UsageError(f"not valid TOML: {fault}", where=where, kind="bad_pipeline") from None
     for text in overrides:
         _override(table, text)
-    return check(table, where)
+    return check_as(model, table, where)
 
 
 def check(table: dict[str, Any], where: str = "pipeline") -> Pipeline:
     """Make a Pipeline of nested tables; raises UsageError with the key's path."""
+    return check_as(Pipeline, table, where)
+
+
+def check_as(model: type[Model], table: dict[str, Any], where: str) -> Model:
+    """Make an options object of nested tables; raises UsageError with the key's path."""
     try:
-        return Pipeline.model_validate(table)
+        return model.model_validate(table)
     except pydantic.ValidationError as fault:
-        raise UsageError("; ".join(_explain(e) for e in fault.errors()), where=where, kind="bad_pipeline") from None
+        raise UsageError("; ".join(_explain(e, model) for e in fault.errors()), where=where, kind="bad_pipeline") from None
 
 
 def bundled() -> Path:
@@ -200,11 +212,11 @@ def _override(table: dict[str, Any], text: str) -> None:
     table[last] = parsed
 
 
-def _explain(error: Any) -> str:
+def _explain(error: Any, model: type[BaseModel]) -> str:
     path = [str(part) for part in error["loc"]]
     key = ".".join(path)
     if error["type"] == "extra_forbidden":
-        known = _keys_beside(path)
+        known = _keys_beside(path, model)
         near = difflib.get_close_matches(path[-1], known, n=1)
         hint = f", did you mean {near[0]!r}?" if near else f"; known here: {', '.join(known)}"
         return f"unknown key {key!r}{hint}"
@@ -212,8 +224,7 @@ def _explain(error: Any) -> str:
     return f"{key} = {error['input']!r}: {message}"
 
 
-def _keys_beside(path: list[str]) -> list[str]:
-    model: type[BaseModel] = Pipeline
+def _keys_beside(path: list[str], model: type[BaseModel]) -> list[str]:
     for name in path[:-1]:
         field = model.model_fields.get(name)
         if field is None or not isinstance(field.annotation, type) or not issubclass(field.annotation, BaseModel):
