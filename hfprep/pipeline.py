@@ -5,22 +5,18 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import tomllib
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from .errors import UsageError
+from .options import Table, check_as, load_as
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Frame(_Table):
+class Frame(Table):
     """`[frame]`: the time grid and the picture."""
 
     interval_ms: int | float | str = 100
@@ -29,16 +25,19 @@ class Frame(_Table):
     fit: Literal["crop", "pad", "stretch"] = "crop"
     min_whole: float = Field(0.9, ge=0, le=1)
 
-    @pydantic.field_validator("interval_ms")
+    @pydantic.field_validator("interval_ms", mode="before")
     @classmethod
-    def _exact(cls, value: int | float | str) -> int | float | str:
+    def _exact(cls, value: object) -> int | float | str:
         try:
             interval = Fraction(str(value).strip())
         except (ValueError, ZeroDivisionError):
-            raise ValueError('give milliseconds as a number or an exact fraction like "1001/30"') from None
+            raise ValueError('must be milliseconds, as a number or an exact fraction like "1001/30"') from None
         if not Fraction(1, 1000) <= interval <= 3_600_000:
             raise ValueError("must lie between 0.001 ms and one hour")
-        return value
+        # one spelling for each value, so that 100, 100.0 and "200/2" are one recipe with one fingerprint
+        if interval.denominator == 1:
+            return int(interval)
+        return float(interval) if Fraction(repr(float(interval))) == interval else str(interval)
 
     @property
     def interval_ns(self) -> Fraction:
@@ -46,7 +45,7 @@ class Frame(_Table):
         return Fraction(str(self.interval_ms).strip()) * 1_000_000
 
 
-class Window(_Table):
+class Window(Table):
     """`[window]`: which stretches of a clip become hyperframes."""
 
     size: int = Field(16, ge=1, le=4096)
@@ -58,20 +57,20 @@ class Window(_Table):
     eval: Literal["quartiles", "cover", "hotspot"] = "quartiles"
 
 
-class HotspotTable(_Table):
+class HotspotTable(Table):
     """`[hotspot]`: how the action is found."""
 
     method: Literal["motion", "center"] = "motion"
 
 
-class Balance(_Table):
+class Balance(Table):
     """`[balance]`: how many more windows rare classes get."""
 
     method: Literal["none", "sqrt", "full"] = "full"
     max_factor: float = Field(8.0, ge=1)
 
 
-class Split(_Table):
+class Split(Table):
     """`[split]`: shares of the groups whose rows name no split."""
 
     train: float = Field(0.8, ge=0)
@@ -85,14 +84,25 @@ class Split(_Table):
         return self
 
 
-class Imu(_Table):
+class Imu(Table):
     """`[imu]`: sensor rows beside the frames."""
 
     channels: tuple[str, ...] = ()  # () = every axis found
     max_gap_ms: float = Field(200.0, gt=0)
 
+    @pydantic.field_validator("channels", mode="before")
+    @classmethod
+    def _names(cls, value: object) -> tuple[str, ...]:
+        names = value.split(",") if isinstance(value, str) and value else value  # --set imu.channels=ax,ay
+        if not isinstance(names, list | tuple) or not all(isinstance(n, str) and n.strip() for n in names):
+            raise ValueError('must be a list of axis names like ["ax", "ay"]')
+        stripped = tuple(n.strip() for n in names)
+        if len(set(stripped)) < len(stripped):
+            raise ValueError("names an axis twice")
+        return stripped
 
-class Store(_Table):
+
+class Store(Table):
     """`[store]`: how the result lies on disk."""
 
     codec: Literal["raw", "lz4", "zstd"] = "lz4"
@@ -100,7 +110,7 @@ class Store(_Table):
     clip_budget_mb: int = Field(256, ge=1)
 
 
-class Pipeline(_Table):
+class Pipeline(Table):
     """Everything that decides the bytes of a store, beside the manifest and the videos."""
 
     seed: int = Field(0, ge=0)
@@ -114,43 +124,20 @@ class Pipeline(_Table):
 
 
 def load(path: str | Path | None = None, overrides: tuple[str, ...] = ()) -> Pipeline:
-    """Read a pipeline: a TOML file, the name of a bundled one ("stacked_t3"), or None for the defaults; then
-    `key=value` overrides ("window.size=32").
+    """Read a pipeline: a TOML file, the name of a bundled one ("stacked_t3"), or None for the defaults; then overrides.
 
+    overrides are `key=value` texts ("window.size=32"); a value is TOML, or a bare word or fraction as the shell hands it over.
     Raises UsageError naming the key's path, the value and, for a misspelt key, the nearest one.
+
+    >>> load("stacked_t3", ("window.size=16",)).window.size
+    16
     """
-    file = find(str(path)) if path is not None else None
-    return load_as(Pipeline, file, overrides, where="pipeline")
-
-
-Model = TypeVar("Model", bound=BaseModel)
-
-
-def load_as(model: type[Model], file: Path | None, overrides: tuple[str, ...], where: str) -> Model:
-    """Read any options object (the trainer has its own) from a TOML file, or from its defaults, and `key=value` overrides."""
-    table: dict[str, Any] = {}
-    if file is not None:
-        where = str(file)
-        try:
-            table = tomllib.loads(file.read_text(encoding="utf-8-sig"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-            raise UsageError(f"not valid TOML: {fault}", where=where, kind="bad_pipeline") from None
-    for text in overrides:
-        _override(table, text)
-    return check_as(model, table, where)
+    return load_as(Pipeline, find(str(path)) if path is not None else None, overrides, where="pipeline")
 
 
 def check(table: dict[str, Any], where: str = "pipeline") -> Pipeline:
-    """Make a Pipeline of nested tables; raises UsageError with the key's path."""
+    """Make a Pipeline of nested tables (a store's `pipeline` attribute, say); raises UsageError with the key's path."""
     return check_as(Pipeline, table, where)
-
-
-def check_as(model: type[Model], table: dict[str, Any], where: str) -> Model:
-    """Make an options object of nested tables; raises UsageError with the key's path."""
-    try:
-        return model.model_validate(table)
-    except pydantic.ValidationError as fault:
-        raise UsageError("; ".join(_explain(e, model) for e in fault.errors()), where=where, kind="bad_pipeline") from None
 
 
 def bundled() -> Path:
@@ -164,11 +151,15 @@ def find(name: str) -> Path:
     file = Path(name)
     if file.is_file():
         return file
-    named = bundled() / f"{name}.toml"
-    if "/" not in name and named.is_file():
-        return named
+    if "/" not in name:
+        named = bundled() / f"{name.removesuffix('.toml')}.toml"
+        if named.is_file():
+            return named
     names = sorted(p.stem for p in bundled().glob("*.toml"))
-    raise UsageError(f"no pipeline {name!r}", remedy=f"give a TOML file or one of: {', '.join(names)}", kind="bad_pipeline")
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    remedy = f"{hint}give a TOML file or one of: {', '.join(names)}"
+    raise UsageError(f"no pipeline file or bundled pipeline {name!r}", remedy=remedy, kind="bad_pipeline")
 
 
 def fingerprint(pipeline: Pipeline) -> str:
@@ -193,41 +184,3 @@ def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> l
         elif a != b:
             lines.append(f"{name}: {a} -> {b}")
     return lines
-
-
-def _override(table: dict[str, Any], text: str) -> None:
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise UsageError(f"--set {text!r} is not key=value", remedy="write for example --set window.size=32", kind="bad_pipeline")
-    try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        parsed = value.strip()  # a bare word or fraction: window.placement=cover, frame.interval_ms=1001/30
-    *parents, last = key.strip().split(".")
-    for name in parents:
-        child = table.setdefault(name, {})
-        if not isinstance(child, dict):
-            raise UsageError(f"--set {text!r}: {name!r} is not a table", kind="bad_pipeline")
-        table = child
-    table[last] = parsed
-
-
-def _explain(error: Any, model: type[BaseModel]) -> str:
-    path = [str(part) for part in error["loc"]]
-    key = ".".join(path)
-    if error["type"] == "extra_forbidden":
-        known = _keys_beside(path, model)
-        near = difflib.get_close_matches(path[-1], known, n=1)
-        hint = f", did you mean {near[0]!r}?" if near else f"; known here: {', '.join(known)}"
-        return f"unknown key {key!r}{hint}"
-    message = str(error["msg"]).removeprefix("Value error, ")
-    return f"{key} = {error['input']!r}: {message}"
-
-
-def _keys_beside(path: list[str], model: type[BaseModel]) -> list[str]:
-    for name in path[:-1]:
-        field = model.model_fields.get(name)
-        if field is None or not isinstance(field.annotation, type) or not issubclass(field.annotation, BaseModel):
-            return []
-        model = field.annotation
-    return list(model.model_fields)
