@@ -1,0 +1,5 @@
+"""`python -m hfprep`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,5 @@
+"""`python -m hfprep.cli`."""
+
+from . import main
+
+main()

@@ -1,0 +1,70 @@
+"""`hfprep build` and what it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .show import Console, ShownProgress, windows_table
+
+
+def recipe_options(command: Any) -> Any:
+    """The options that decide what a store will hold: shared by `build` and `plan`."""
+    for option in (
+        click.option("-p", "--pipeline", "recipe", metavar="FILE|NAME", help="TOML recipe, or the name of a bundled one (stacked_t3)."),
+        click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one pipeline key: --set window.size=32."),
+        click.option("--limit", type=click.IntRange(min=1), help="Only the manifest's first N rows."),
+        click.option("-j", "--jobs", type=click.IntRange(min=1), help="Clips worked on at once. [default: usable CPUs]"),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(epilog="Example: hfprep build manifests/demo.csv -o demo.zarr --set window.size=32")
+@click.argument("manifest", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="The store. [default: the manifest's name with .zarr, here]")
+@recipe_options
+@click.option("--on-error", type=click.Choice(["quarantine", "stop"]), default="quarantine", show_default=True, help="When a row fails.")
+@click.option("--overwrite", is_flag=True, help="Replace a store that lies at OUT.")
+@click.option("-q", "--quiet", is_flag=True, help="Only faults.")
+@click.option("-v", "--verbose", is_flag=True, help="Name every warning, not only the first ones.")
+def build(
+    manifest: Path,
+    out: Path | None,
+    recipe: str | None,
+    overrides: tuple[str, ...],
+    limit: int | None,
+    jobs: int | None,
+    on_error: str,
+    overwrite: bool,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Make a store from MANIFEST, a CSV file with the columns video and label.
+
+    Exit codes: 0 good, 1 nothing could be made, 2 usage, 3 finished but rows are quarantined, 130 interrupted (the same
+    command continues).
+    """
+    from .. import pipeline
+    from ..build import BuildOptions, build_store
+
+    console = Console(quiet)
+    options = BuildOptions(jobs=jobs, limit=limit, on_error=on_error, overwrite=overwrite)
+    with ShownProgress(quiet) as progress:
+        summary = build_store(manifest, out, pipeline.load(recipe, overrides), options=options, progress=progress)
+    planned = summary.planned
+    console.print(windows_table(planned.plan))
+    if planned.plan.empty_splits:
+        console.warn(f"no clip fell into {' and '.join(planned.plan.empty_splits)}: name a split in the manifest, or change [split]")
+    console.faults(summary.faults)
+    console.warnings(planned.warnings, verbose)
+    console.repeats(planned)
+    rate = f"{summary.clips / summary.seconds:.1f} clips/s, {summary.source_frames / summary.seconds:.0f} source frames/s"
+    console.say(
+        f"{summary.out}: {summary.windows} windows, {summary.stored_bytes / 1e6:.1f} MB, {summary.seconds:.1f} s"
+        + (f" ({rate})" if summary.clips else " (nothing was left to do)")
+        + (f", {summary.continued} shards were there already" if summary.continued else "")
+    )
+    return 3 if summary.faults else 0

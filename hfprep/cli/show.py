@@ -1,0 +1,118 @@
+"""How commands show things: progress, tables and lines, on a terminal and in a log file alike."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rich.console import Console as RichConsole
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from ..records import Fault
+
+if TYPE_CHECKING:
+    from ..build import Planned
+    from ..plan import Plan
+
+PLAIN_EVERY_S = 10.0
+FIRST_WARNINGS = 8
+
+
+class ShownProgress:
+    """Progress of a build: a bar with clips/s, source frames/s and time left; plain lines where stderr is no terminal."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._console = RichConsole(stderr=True)
+        self._bar: Progress | None = None
+        if self._console.is_terminal and not quiet:
+            columns = (TextColumn("{task.description:9}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"))
+            self._bar = Progress(*columns, TimeRemainingColumn(), console=self._console, transient=True)
+        self._quiet = quiet
+        self._task: TaskID | None = None
+        self._name, self._total, self._clips, self._frames = "", 0, 0, 0
+        self._since = self._told = time.monotonic()
+
+    def __enter__(self) -> ShownProgress:
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def stage(self, name: str, clips: int) -> None:
+        """A stage begins that will handle so many clips."""
+        self._name, self._total, self._clips, self._frames = name, clips, 0, 0
+        self._since = self._told = time.monotonic()
+        if self._bar:
+            if self._task is not None:
+                self._bar.remove_task(self._task)
+            self._task = self._bar.add_task(name, total=clips, rate="")
+
+    def advance(self, clips: int, frames: int = 0) -> None:
+        """So many clips are done, with so many source frames."""
+        self._clips += clips
+        self._frames += frames
+        now = time.monotonic()
+        seconds = max(now - self._since, 1e-3)
+        rate = f"{self._clips / seconds:.1f} clips/s"
+        if self._frames:
+            rate += f", {self._frames / seconds:.0f} source frames/s"
+        if self._bar and self._task is not None:
+            self._bar.update(self._task, completed=self._clips, rate=rate)
+        elif not self._quiet and now - self._told > PLAIN_EVERY_S:
+            self._told = now
+            left = seconds / self._clips * (self._total - self._clips) if self._clips else 0
+            print(f"{self._name}: {self._clips} of {self._total} clips, {rate}, {left:.0f} s left", file=sys.stderr, flush=True)  # noqa: T201
+
+
+class Console:
+    """Results on stdout, faults and warnings on stderr; quiet shows faults alone."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._quiet = quiet
+        width = None if sys.stdout.isatty() else 100
+        self._out = RichConsole(highlight=False, width=width)
+        self._err = RichConsole(stderr=True, highlight=False, soft_wrap=True)
+
+    def print(self, table: Table) -> None:
+        if not self._quiet:
+            self._out.print(table)
+
+    def say(self, text: str) -> None:
+        if not self._quiet:
+            self._out.print(Text(text), soft_wrap=True)
+
+    def warn(self, text: str) -> None:
+        self._err.print(Text(f"warning: {text}", style="yellow"))
+
+    def faults(self, faults: Sequence[Fault]) -> None:
+        """Every row at fault by name, one line each, so that a log can be searched; then how many of each kind."""
+        for fault in faults:
+            self._err.print(Text(str(fault), style="red"))
+        if faults:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(f.kind for f in faults).most_common())
+            self._err.print(Text(f"{len(faults)} rows are quarantined or incomplete: {kinds}"))
+
+    def warnings(self, warnings: Sequence[Fault], every: bool) -> None:
+        shown = warnings if every else warnings[:FIRST_WARNINGS]
+        for fault in shown:
+            self.warn(f"row {fault.row} (line {fault.line}) {fault.video}: {fault.message}")
+        if len(shown) < len(warnings):
+            self.warn(f"and {len(warnings) - len(shown)} more (-v names all)")
+
+    def repeats(self, planned: Planned) -> None:
+        """Say where sources are slower than the grid: their windows hold the same frame several times."""
+        shares = [float(s) for s in planned.survey.facts["repeated_share"] if float(s) > 0.05]  # type: ignore[arg-type]
+        if shares:
+            self.warn(
+                f"{len(shares)} clips repeat frames (up to {max(shares):.0%} of their ticks): their rate is below one frame per "
+                f"{planned.plan.pipeline.frame.interval_ms} ms, or frames were dropped; a longer frame.interval_ms avoids it"
+            )
