@@ -1,0 +1,279 @@
+"""What will be written and where, decided before any pixel: windows of each clip, their order, shards and blocks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from . import balance, windows
+from .layout import Layout
+from .pipeline import Pipeline
+from .pipeline import Split as Shares
+from .records import F32, I64, SPLITS, Block, Clip, Piece, Shard, require
+
+LOOK_AHEAD = 64  # clips looked through for one that ends with the open shard: enough to find one, few enough to stay shuffled
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """A plan in numbers: clips, windows before and after balancing as int64 (3, classes) with splits in the order of SPLITS;
+    shards of each split; raw pixels in bytes; seconds between ticks, and from a window's first to its last tick."""
+
+    clips: I64
+    before: I64
+    after: I64
+    shards: tuple[int, int, int]
+    raw_bytes: int
+    interval_s: float
+    span_s: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """All rows of a store that is yet to be built.
+
+    labels, n_ticks, base_counts, counts   int64, one for each clip: class index, ticks (0 = gives no rows), windows before and
+                                           after balancing; splits: the clips' splits
+    class_weight                           float32 (classes,), from the training windows after balancing
+    shards                                 split after split in the order of SPLITS, index ascending
+    """
+
+    pipeline: Pipeline
+    classes: tuple[str, ...]
+    clips: tuple[Clip, ...]
+    splits: tuple[str, ...]
+    labels: I64
+    n_ticks: I64
+    base_counts: I64
+    counts: I64
+    class_weight: F32
+    shards: tuple[Shard, ...]
+    layout: Layout
+
+    def __repr__(self) -> str:
+        return f"Plan({len(self.clips)} clips, {sum(self.layout.rows)} windows, {len(self.shards)} shards)"
+
+    @property
+    def empty_splits(self) -> tuple[str, ...]:
+        """Splits that should have a share of the clips but got no row (small sets drawn by hash)."""
+        return tuple(s for s in SPLITS if getattr(self.pipeline.split, s) > 0 and self.layout.n_rows(s) == 0)
+
+    def blocks(self, shards_per_block: int) -> tuple[Block, ...]:
+        """Runs of at most shards_per_block consecutive shards of one split, each shard in exactly one.
+
+        A block stops up to half earlier where a clip ends with a shard, since a clip that straddles two blocks is decoded twice.
+        """
+        require(shards_per_block >= 1, f"{shards_per_block} shards per block")
+        blocks: list[Block] = []
+        for _, group in groupby(self.shards, key=lambda shard: shard.split):
+            shards = tuple(group)
+            first = 0
+            while first < len(shards):
+                full = min(first + shards_per_block, len(shards))
+                earliest = first + (shards_per_block + 1) // 2
+                last = next((i for i in range(full, earliest - 1, -1) if self._ends_clip(shards[i - 1])), full)
+                blocks.append(Block(shards[first:last]))
+                first = last
+        return tuple(blocks)
+
+    def digest(self) -> str:
+        """sha256 over all that decides the rows, where they lie and what they are made of; not over where the files lie."""
+        whole = hashlib.sha256()
+        whole.update(repr((self.classes, self.layout)).encode("utf-8", "surrogatepass"))
+        numbers = zip(self.clips, self.splits, self.n_ticks.tolist(), self.counts.tolist())
+        for clip, split, n, count in numbers:
+            row = (clip.id, clip.label, clip.group, split, clip.start_ns, clip.end_ns, bool(clip.imu), clip.imu_offset_ns, n, count)
+            whole.update(repr(row).encode("utf-8", "surrogatepass"))
+        pieces = (number for shard in self.shards for p in shard.pieces for number in (shard.index, p.clip, p.first, p.count))
+        whole.update(np.fromiter(pieces, dtype="<i8").tobytes())
+        return whole.hexdigest()
+
+    def summary(self) -> Summary:
+        """Clips and windows of each split and class, sizes and spans."""
+        cell = np.array([SPLITS.index(s) for s in self.splits], dtype=np.int64) * len(self.classes) + self.labels
+        interval_s = float(self.pipeline.frame.interval_ns) / 1e9
+        return Summary(
+            clips=self._table(cell, np.ones_like(cell)),
+            before=self._table(cell, self.base_counts),
+            after=self._table(cell, self.counts),
+            shards=(self.layout.n_shards("train"), self.layout.n_shards("val"), self.layout.n_shards("test")),
+            raw_bytes=sum(self.layout.rows) * self.layout.window_bytes,
+            interval_s=interval_s,
+            span_s=(self.layout.size - 1) * interval_s,
+        )
+
+    def _table(self, cell: I64, values: I64) -> I64:
+        table = np.zeros(len(SPLITS) * len(self.classes), dtype=np.int64)
+        np.add.at(table, cell, values)
+        return table.reshape(len(SPLITS), len(self.classes))
+
+    def _ends_clip(self, shard: Shard) -> bool:
+        last = shard.pieces[-1]
+        return last.first + last.count == int(self.counts[last.clip])
+
+
+def make(clips: Sequence[Clip], classes: Sequence[str], n_ticks: I64, pipeline: Pipeline, axes: tuple[str, ...] = ()) -> Plan:
+    """Plan a store: split the clips, count and balance their windows, order them, lay them into shards.
+
+    n_ticks int64 (clips,): ticks of each clip, 0 for one that cannot be used; axes: names of the sensor axes. Only numbers and
+    names decide: no pixel, no machine, no folder. Raises ValueError for a label that is no class.
+    """
+    require(len(clips) == len(n_ticks), f"{len(clips)} clips, ticks of {len(n_ticks)}")
+    number = {name: i for i, name in enumerate(classes)}
+    strange = next((clip for clip in clips if clip.label not in number), None)
+    require(strange is None, f"clip {strange.id if strange else ''!r} has a label that is no class")
+    labels = np.array([number[clip.label] for clip in clips], dtype=np.int64)
+    splits = assign_splits(clips, pipeline.split, pipeline.seed)
+    base, counts = _count(labels, np.asarray(n_ticks, dtype=np.int64), splits, pipeline)
+    split_of_clip = np.array(splits, dtype="U5")
+    shards: list[Shard] = []
+    rows = {}
+    for split in SPLITS:
+        members = np.flatnonzero((split_of_clip == split) & (counts > 0))
+        rows[split] = int(counts[members].sum())
+        order = _order(_shuffled(members, pipeline.seed, split), counts, pipeline.store.windows_per_shard)
+        shards += _fill(order, split, pipeline.store.windows_per_shard)
+    trained = split_of_clip == "train"
+    return Plan(
+        pipeline=pipeline,
+        classes=tuple(classes),
+        clips=tuple(clips),
+        splits=splits,
+        labels=labels,
+        n_ticks=np.asarray(n_ticks, dtype=np.int64),
+        base_counts=base,
+        counts=counts,
+        class_weight=balance.class_weight(np.repeat(labels[trained], counts[trained]), len(classes)),
+        shards=tuple(shards),
+        layout=_layout(pipeline, axes, (rows["train"], rows["val"], rows["test"])),
+    )
+
+
+def split_of(clip: Clip, shares: Shares, seed: int) -> str:
+    """Split of one clip: its row's, or drawn by a hash of seed and group (its video where it has no group) against the shares.
+
+    The same on every machine, and whatever else the manifest holds.
+    """
+    return clip.split or _draw(clip.group or clip.video, shares, seed)
+
+
+def assign_splits(clips: Sequence[Clip], shares: Shares, seed: int) -> tuple[str, ...]:
+    """Splits of all clips: like `split_of`, but a row without a split follows the rows of its group that name one, and groups
+    that share a video file are drawn as one, so that neither a group nor a file crosses splits unless the manifest says so."""
+    linked = _linked_groups(clips)
+    keys = [linked.get(group, group) for group in (clip.group or clip.video for clip in clips)]
+    named: dict[str, str] = {}
+    for key, clip in zip(keys, clips):
+        if clip.split:
+            named[key] = clip.split if named.get(key, clip.split) == clip.split else ""  # "": the manifest itself divides it
+    drawn = {key: named.get(key) or _draw(key, shares, seed) for key in set(keys)}
+    return tuple(clip.split or drawn[key] for key, clip in zip(keys, clips))
+
+
+def _linked_groups(clips: Sequence[Clip]) -> dict[str, str]:
+    """For each group that shares a video with another one: the first name (in sorted order) of all groups so linked."""
+    seen: dict[str, str] = {}
+    parent: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while (above := parent.get(name, name)) != name:
+            parent[name] = name = parent.get(above, above)  # halves the path for the next search
+        return name
+
+    for clip in clips:
+        group = clip.group or clip.video
+        other = seen.setdefault(clip.video, group)
+        if other != group:
+            low, high = sorted((root(group), root(other)))
+            parent[low] = parent[high] = low
+    return {name: root(name) for name in parent}
+
+
+def _draw(name: str, shares: Shares, seed: int) -> str:
+    """hash(seed, name) as a number in [0, 1) against the running sum of the shares."""
+    value = int.from_bytes(hashlib.sha256(f"{seed}\0{name}".encode("utf-8", "surrogatepass")).digest()[:8], "big") / 2**64
+    parts = [(split, getattr(shares, split)) for split in SPLITS if getattr(shares, split) > 0]
+    edge, total = 0.0, sum(share for _, share in parts)
+    for split, share in parts:
+        edge += share / total
+        if value < edge:
+            return split
+    return parts[-1][0]  # the running sum may end a rounding below 1
+
+
+def _count(labels: I64, n_ticks: I64, splits: Iterable[str], pipeline: Pipeline) -> tuple[I64, I64]:
+    """Windows of each clip before and after balancing; only training windows around hotspots are balanced."""
+    window = pipeline.window
+    of_clip = np.array(list(splits), dtype="U5")
+    base = np.zeros(len(n_ticks), dtype=np.int64)
+    most = np.zeros(len(n_ticks), dtype=np.int64)
+    for split in SPLITS:
+        mine = of_clip == split
+        lengths, which = np.unique(n_ticks[mine], return_inverse=True)  # far fewer lengths than clips
+        base[mine] = np.array([windows.base_count(int(n), window, split) for n in lengths], dtype=np.int64)[which]
+        most[mine] = np.array([windows.capacity(int(n), window, split) for n in lengths], dtype=np.int64)[which]
+    counts = base.copy()
+    if window.placement == "hotspot":
+        table, mine = pipeline.balance, of_clip == "train"
+        counts[mine] = balance.window_counts(
+            labels[mine], most[mine], per_clip=window.per_clip, method=table.method, max_factor=table.max_factor
+        )
+    return base, counts
+
+
+def _shuffled(members: I64, seed: int, split: str) -> I64:
+    """Members in random order, from a bit generator's raw stream: numpy promises that one for good, `permutation` only per version."""
+    return members[np.argsort(np.random.PCG64([seed, SPLITS.index(split)]).random_raw(len(members)), kind="stable")]
+
+
+def _order(members: I64, counts: I64, per_shard: int) -> Iterator[tuple[int, int]]:
+    """Clips with their counts in the order given; but where the next clip would be cut by the shard's end, one of the LOOK_AHEAD
+    next that ends with a shard goes first."""
+    ahead = list(zip(members[::-1].tolist(), counts[members[::-1]].tolist()))  # popped from its end
+    pool: list[tuple[int, int]] = []
+    tails: list[int] = []  # count modulo shard of each in the pool
+    room = per_shard
+    while ahead or pool:
+        while ahead and len(pool) < LOOK_AHEAD:
+            pool.append(ahead.pop())
+            tails.append(pool[-1][1] % per_shard)
+        chosen = 0
+        if room < per_shard and pool[0][1] > room and room in tails:
+            chosen = tails.index(room)
+        clip, count = pool.pop(chosen)
+        room = (room - tails.pop(chosen) - 1) % per_shard + 1
+        yield clip, count
+
+
+def _fill(order: Iterable[tuple[int, int]], split: str, per_shard: int) -> Iterator[Shard]:
+    """Lay clips one after the other into shards of per_shard windows."""
+    pieces: list[Piece] = []
+    index, room = 0, per_shard
+    for clip, count in order:
+        first = 0
+        while first < count:
+            part = min(room, count - first)
+            pieces.append(Piece(clip, first, part))
+            first, room = first + part, room - part
+            if room == 0:
+                yield Shard(split, index, tuple(pieces))
+                pieces, index, room = [], index + 1, per_shard
+    if pieces:
+        yield Shard(split, index, tuple(pieces))
+
+
+def _layout(pipeline: Pipeline, axes: tuple[str, ...], rows: tuple[int, int, int]) -> Layout:
+    return Layout(
+        size=pipeline.window.size,
+        margin=pipeline.window.margin,
+        height=pipeline.frame.height,
+        width=pipeline.frame.width,
+        axes=axes,
+        codec=pipeline.store.codec,
+        windows_per_shard=pipeline.store.windows_per_shard,
+        rows=rows,
+    )
