@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 
 import numpy as np
 
@@ -82,14 +82,22 @@ class Plan:
 
     def digest(self) -> str:
         """sha256 over all that decides the rows, where they lie and what they are made of; not over where the files lie."""
+        clips, pieces = self.clips, [piece for shard in self.shards for piece in shard.pieces]
+        columns: tuple[object, ...] = (
+            (self.classes, self.layout),
+            [clip.id for clip in clips],
+            [clip.label for clip in clips],
+            [clip.group for clip in clips],
+            [(clip.start_ns, clip.end_ns) for clip in clips],
+            [clip.imu_offset_ns if clip.imu else None for clip in clips],
+            self.splits,
+            self.n_ticks.tolist(),
+            self.counts.tolist(),
+            [(piece.clip, piece.count) for piece in pieces],
+        )
         whole = hashlib.sha256()
-        whole.update(repr((self.classes, self.layout)).encode("utf-8", "surrogatepass"))
-        numbers = zip(self.clips, self.splits, self.n_ticks.tolist(), self.counts.tolist())
-        for clip, split, n, count in numbers:
-            row = (clip.id, clip.label, clip.group, split, clip.start_ns, clip.end_ns, bool(clip.imu), clip.imu_offset_ns, n, count)
-            whole.update(repr(row).encode("utf-8", "surrogatepass"))
-        pieces = (number for shard in self.shards for p in shard.pieces for number in (shard.index, p.clip, p.first, p.count))
-        whole.update(np.fromiter(pieces, dtype="<i8").tobytes())
+        for column in columns:
+            whole.update(repr(column).encode("utf-8", "surrogatepass"))
         return whole.hexdigest()
 
     def summary(self) -> Summary:
@@ -136,7 +144,7 @@ def make(clips: Sequence[Clip], classes: Sequence[str], n_ticks: I64, pipeline: 
         members = np.flatnonzero((split_of_clip == split) & (counts > 0))
         rows[split] = int(counts[members].sum())
         order = _order(_shuffled(members, pipeline.seed, split), counts, pipeline.store.windows_per_shard)
-        shards += _fill(order, split, pipeline.store.windows_per_shard)
+        shards += _fill(order, counts, split, pipeline.store.windows_per_shard)
     trained = split_of_clip == "train"
     return Plan(
         pipeline=pipeline,
@@ -158,7 +166,7 @@ def split_of(clip: Clip, shares: Shares, seed: int) -> str:
 
     The same on every machine, and whatever else the manifest holds.
     """
-    return clip.split or _draw(clip.group or clip.video, shares, seed)
+    return clip.split or _draw(clip.group or clip.video, _edges(shares), seed)
 
 
 def assign_splits(clips: Sequence[Clip], shares: Shares, seed: int) -> tuple[str, ...]:
@@ -170,7 +178,8 @@ def assign_splits(clips: Sequence[Clip], shares: Shares, seed: int) -> tuple[str
     for key, clip in zip(keys, clips):
         if clip.split:
             named[key] = clip.split if named.get(key, clip.split) == clip.split else ""  # "": the manifest itself divides it
-    drawn = {key: named.get(key) or _draw(key, shares, seed) for key in set(keys)}
+    edges = _edges(shares)
+    drawn = {key: named.get(key) or _draw(key, edges, seed) for key in dict.fromkeys(keys)}
     return tuple(clip.split or drawn[key] for key, clip in zip(keys, clips))
 
 
@@ -193,16 +202,18 @@ def _linked_groups(clips: Sequence[Clip]) -> dict[str, str]:
     return {name: root(name) for name in parent}
 
 
-def _draw(name: str, shares: Shares, seed: int) -> str:
-    """hash(seed, name) as a number in [0, 1) against the running sum of the shares."""
-    value = int.from_bytes(hashlib.sha256(f"{seed}\0{name}".encode("utf-8", "surrogatepass")).digest()[:8], "big") / 2**64
-    parts = [(split, getattr(shares, split)) for split in SPLITS if getattr(shares, split) > 0]
-    edge, total = 0.0, sum(share for _, share in parts)
-    for split, share in parts:
-        edge += share / total
-        if value < edge:
-            return split
-    return parts[-1][0]  # the running sum may end a rounding below 1
+def _edges(shares: Shares) -> tuple[tuple[str, float], ...]:
+    """Splits with a share, each with the running sum of the shares; the last is 1, whatever rounding says."""
+    parts = [(split, float(getattr(shares, split))) for split in SPLITS if getattr(shares, split) > 0]
+    sums = np.cumsum([share for _, share in parts]) / sum(share for _, share in parts)
+    return (*((split, float(edge)) for (split, _), edge in zip(parts[:-1], sums)), (parts[-1][0], 1.0))
+
+
+def _draw(name: str, edges: tuple[tuple[str, float], ...], seed: int) -> str:
+    """The split whose stretch of [0, 1) holds hash(seed, name)."""
+    digest = hashlib.sha256(f"{seed}\0{name}".encode("utf-8", "surrogatepass")).digest()
+    value = (int.from_bytes(digest[:8], "big") >> 11) / 2**53  # as many bits as a float64 holds, so that it stays below 1
+    return next(split for split, edge in edges if value < edge)
 
 
 def _count(labels: I64, n_ticks: I64, splits: Iterable[str], pipeline: Pipeline) -> tuple[I64, I64]:
@@ -230,40 +241,37 @@ def _shuffled(members: I64, seed: int, split: str) -> I64:
     return members[np.argsort(np.random.PCG64([seed, SPLITS.index(split)]).random_raw(len(members)), kind="stable")]
 
 
-def _order(members: I64, counts: I64, per_shard: int) -> Iterator[tuple[int, int]]:
-    """Clips with their counts in the order given; but where the next clip would be cut by the shard's end, one of the LOOK_AHEAD
-    next that ends with a shard goes first."""
-    ahead = list(zip(members[::-1].tolist(), counts[members[::-1]].tolist()))  # popped from its end
-    pool: list[tuple[int, int]] = []
-    tails: list[int] = []  # count modulo shard of each in the pool
+def _order(members: I64, counts: I64, per_shard: int) -> I64:
+    """The members as given; but where the next clip would be cut by the shard's end, one of the LOOK_AHEAD next that ends with a
+    shard goes first."""
+    ahead = iter(zip(members.tolist(), counts[members].tolist()))
+    pool = list(islice(ahead, LOOK_AHEAD))
+    tails = [count % per_shard for _, count in pool]
+    order: list[int] = []
     room = per_shard
-    while ahead or pool:
-        while ahead and len(pool) < LOOK_AHEAD:
-            pool.append(ahead.pop())
-            tails.append(pool[-1][1] % per_shard)
-        chosen = 0
-        if room < per_shard and pool[0][1] > room and room in tails:
-            chosen = tails.index(room)
-        clip, count = pool.pop(chosen)
+    while pool:
+        cut = room < pool[0][1] and room < per_shard
+        chosen = tails.index(room) if cut and room in tails else 0
+        order.append(pool.pop(chosen)[0])
         room = (room - tails.pop(chosen) - 1) % per_shard + 1
-        yield clip, count
+        if following := next(ahead, None):
+            pool.append(following)
+            tails.append(following[1] % per_shard)
+    return np.array(order, dtype=np.int64)
 
 
-def _fill(order: Iterable[tuple[int, int]], split: str, per_shard: int) -> Iterator[Shard]:
+def _fill(order: I64, counts: I64, split: str, per_shard: int) -> list[Shard]:
     """Lay clips one after the other into shards of per_shard windows."""
-    pieces: list[Piece] = []
-    index, room = 0, per_shard
-    for clip, count in order:
-        first = 0
-        while first < count:
-            part = min(room, count - first)
-            pieces.append(Piece(clip, first, part))
-            first, room = first + part, room - part
-            if room == 0:
-                yield Shard(split, index, tuple(pieces))
-                pieces, index, room = [], index + 1, per_shard
-    if pieces:
-        yield Shard(split, index, tuple(pieces))
+    ends = np.cumsum(counts[order])
+    starts = ends - counts[order]
+    n_rows = int(ends[-1]) if len(ends) else 0
+    opens = np.arange(0, n_rows, per_shard)  # rows that open a shard
+    rows = np.union1d(starts, opens)  # a piece begins where a clip or a shard does
+    owner = np.searchsorted(starts, rows, side="right") - 1
+    parts = zip(order[owner].tolist(), (rows - starts[owner]).tolist(), np.diff(rows, append=n_rows).tolist())
+    pieces = tuple(Piece(*part) for part in parts)
+    bounds = [*np.searchsorted(rows, opens).tolist(), len(rows)]
+    return [Shard(split, i, pieces[bounds[i] : bounds[i + 1]]) for i in range(len(opens))]
 
 
 def _layout(pipeline: Pipeline, axes: tuple[str, ...], rows: tuple[int, int, int]) -> Layout:
