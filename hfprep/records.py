@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -82,10 +82,16 @@ class Timeline:
     """What the probe found in one video file: when each frame that decodes is presented.
 
     pts_ns      int64 (N,), times of the frames in the decoder's output order, first = 0, never decreasing
-    pts         int64 (N,), the same frames' raw time stamps in `time_base` where clock = "pts"; empty otherwise
+    pts         int64 (N,), the same frames' raw time stamps in `time_base`, all different; empty where the file has no such
+                stamps: a frame is then found by its number in the decoder's output order
     clock       "pts" (frame time stamps), "dts" or "rate" (AVI and others whose time stamps lie: output order at DTS or
                 at the stream's frame rate)
     trusted     True: found by demuxing alone; False: the file was decoded to find out
+    packets     int64 (N,), number of each frame's packet in file order; empty where not trusted
+    keyframes   numbers of the packets at which decoding can begin afresh (nothing after one needs anything before it, but for
+                pictures presented before it); empty where not trusted
+    width, height   pixels as stored, before `rotation` (degrees counter-clockwise to the upright picture, in quarter turns)
+    lead        pictures that the decoder gives before the first whole one: left out, they are not counted as frames
     missing     frames that the file promises but does not hold (cut download), 0 when whole
     notes       what a person should know ("time stamps missing: 25 frames/s assumed"), printed once a file
     """
@@ -105,6 +111,8 @@ class Timeline:
     codec: str
     container: str
     fps: float
+    packets: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    lead: int = 0
     missing: int = 0
     notes: tuple[str, ...] = ()
 
