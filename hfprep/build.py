@@ -148,7 +148,7 @@ def build_store(
     out: str | Path | None = None,
     pipeline: Pipeline = Pipeline(),  # noqa: B008 - frozen
     *,
-    options: BuildOptions = BuildOptions(),  # noqa: B008 - frozen
+    options: BuildOptions = BuildOptions(),
     progress: Progress = Silent(),  # noqa: B008 - stateless
 ) -> BuildSummary:
     """Build one store from a manifest: decode, resample, align sensors, place windows, write shards.
@@ -171,7 +171,9 @@ def build_store(
         raise ManifestError(str(planned.faults[0]), where=str(source), remedy="or build with --on-error quarantine", kind="bad_row")
     if not planned.plan.shards:
         reasons = "; ".join(str(f) for f in planned.faults[:3])
-        raise ManifestError(f"no row can be prepared: {reasons}", where=str(source), remedy="see `hfprep plan` for all rows", kind="no_rows")
+        raise ManifestError(
+            f"no row can be prepared: {reasons}", where=str(source), remedy="see `hfprep plan` for all rows", kind="no_rows"
+        )
     written = _open_target(out, planned, options)
     _check_disk(out, planned.plan, written)
     results = _run(out, planned, written, options, progress)
@@ -280,7 +282,7 @@ def _check_disk(out: Path, made: plan.Plan, written: set[tuple[str, int]]) -> No
         raise StoreError(
             f"about {need / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB are free on its disk",
             where=str(out),
-            remedy="use another disk with -o, a smaller frame.height/width or window.size, or store.codec = \"zstd\"",
+            remedy='use another disk with -o, a smaller frame.height/width or window.size, or store.codec = "zstd"',
             kind="no_space",
         )
 
@@ -329,9 +331,7 @@ def _run(out: Path, planned: Planned, written: set[tuple[str, int]], options: Bu
         raise
 
 
-def run_graph(
-    tasks: Sequence[Task], jobs: int, should_stop: Callable[[], bool], told: Callable[[BlockResult], None]
-) -> list[BlockResult]:
+def run_graph(tasks: Sequence[Task], jobs: int, should_stop: Callable[[], bool], told: Callable[[BlockResult], None]) -> list[BlockResult]:
     """Run prepare_block over all tasks as one Dask graph on `jobs` threads; told(result) after each block.
 
     Raises what a block raises; the other threads end at their next clip.

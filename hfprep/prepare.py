@@ -48,6 +48,7 @@ class Task:
     works: dict[int, Work]
     cache: str
     on_error: str = "quarantine"
+    banned: dict[int, tuple[str, str]] = field(default_factory=dict)  # clip -> kind and reason: not tried again
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,10 @@ class Stopped(Exception):  # noqa: N818 - not an error: the user asked for it
     """The run was asked to stop between two clips."""
 
 
-def prepare_block(task: Task, should_stop: Callable[[], bool] = lambda: False) -> BlockResult:
-    """Prepare all clips of a block and write its shards.
+def prepare_block(
+    task: Task, should_stop: Callable[[], bool] = lambda: False, began: Callable[[int], None] = lambda _: None
+) -> BlockResult:
+    """Prepare all clips of a block and write its shards; began(clip) is called before each clip.
 
     Raises StoreError where the store cannot be written, Stopped when should_stop() says so between two clips, ClipError only
     with on_error = "stop". A clip that fails leaves its rows `ok = false` with the reason.
@@ -78,6 +81,7 @@ def prepare_block(task: Task, should_stop: Callable[[], bool] = lambda: False) -
     for number, places in _clips(task.block):
         if should_stop():
             raise Stopped
+        began(number)
         work = task.works[number]
         for position, offset, piece in places:
             sheets[position].label_rows(offset, piece.count, work)
@@ -153,14 +157,20 @@ class _Placed:
 
 def _prepare_clip(work: Work, places: list[Place], sheets: dict[int, _Sheet], task: Task) -> tuple[ClipOutcome, int]:
     try:
+        if work.number in task.banned:
+            kind, text = task.banned[work.number]
+            raise ClipError(text, where=work.clip.video, remedy="check the file in a player", kind=kind)
         return _fill_clip(work, places, sheets, task)
     except ClipError as fault:
         if task.on_error == "stop":
             raise
-        kind, text = fault.kind, str(ClipError(fault.what, where="" if fault.where == work.clip.video else fault.where, remedy=fault.remedy))
+        kind, text = (
+            fault.kind,
+            str(ClipError(fault.what, where="" if fault.where == work.clip.video else fault.where, remedy=fault.remedy)),
+        )
     except (StoreError, MemoryError):
         raise
-    except Exception as fault:  # noqa: BLE001 - whatever one clip does to a decoder, the others go on
+    except Exception as fault:
         if task.on_error == "stop":
             raise
         kind, text = "internal", f"{type(fault).__name__}: {fault}; please report this with the file"
@@ -223,7 +233,7 @@ def _hotspot(
             return None, share
         if pipeline.hotspot.method == "center":
             return hotspot.Hotspot(len(ticks) // 2, 0.0), share
-        return hotspot.find(hotspot.motion_energy(hotspot.luma(frames.frames)), size), share
+        return hotspot.find(hotspot.motion_energy(_carried(hotspot.luma(frames.frames), frames.ok)), size), share
     if not needed:
         return None, 1.0  # damaged ticks show in their windows alone
     if pipeline.hotspot.method == "center":
@@ -260,9 +270,14 @@ def _small_pictures(timeline: Timeline, shown: I64, geometry: decode.Geometry) -
     flush()
     if small is None:
         raise ClipError("no frame could be decoded", where=timeline.path, remedy="check the file in a player", kind="no_frames")
-    for k in np.flatnonzero(~ok):  # as decode.frames does: a frame that is missing shows the one before it
-        small[k] = small[k - 1] if k else small[int(np.argmax(ok))]
-    return small[back], ok[back]
+    return _carried(small[back], ok[back]), ok[back]
+
+
+def _carried(luma: F32, ok: Bool) -> F32:
+    """Small pictures with damaged ones replaced by the last whole one before (at the start: the first whole one), so that damage
+    is no motion."""
+    last = np.maximum.accumulate(np.where(ok, np.arange(len(ok)), -1))
+    return luma[np.where(last < 0, int(np.argmax(ok)), last)]
 
 
 def _sensor(clip: Clip, source_ns: I64, task: Task) -> Aligned | None:

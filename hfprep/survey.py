@@ -99,7 +99,9 @@ def _row(clip: Clip, found: Timeline | ClipError, pipeline: Pipeline) -> _Row:
     except ClipError as fault:
         return _Row(0, facts, (_fault(clip, fault),))
     notes = [*found.notes, *warnings, *more]
-    return _Row(n_ticks, facts, tuple(Fault(clip.row, clip.line, clip.video, "note", note, clip.label, warning=True) for note in notes), axes)
+    return _Row(
+        n_ticks, facts, tuple(Fault(clip.row, clip.line, clip.video, "note", note, clip.label, warning=True) for note in notes), axes
+    )
 
 
 def _fault(clip: Clip, fault: ClipError) -> Fault:
@@ -163,9 +165,7 @@ def _sensor(clip: Clip, source_ns: I64, pipeline: Pipeline) -> tuple[tuple[str, 
         return (), []
     sensor = imu.read(clip.imu)
     axes = pipeline.imu.channels or sensor.axes
-    aligned = imu.align(
-        sensor, source_ns, axes=axes, offset_ns=clip.imu_offset_ns, max_gap_ns=round(pipeline.imu.max_gap_ms * 1e6)
-    )
+    aligned = imu.align(sensor, source_ns, axes=axes, offset_ns=clip.imu_offset_ns, max_gap_ns=round(pipeline.imu.max_gap_ms * 1e6))
     notes = [f"imu: {note}" for note in sensor.notes]
     masked = int(len(aligned.ok) - aligned.ok.sum())
     if masked:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console as RichConsole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from ..plan import Plan
 
 PLAIN_EVERY_S = 10.0
-FIRST_WARNINGS = 8
 
 
 class ShownProgress:
@@ -102,11 +102,14 @@ class Console:
             self._err.print(Text(f"{len(faults)} rows are quarantined or incomplete: {kinds}"))
 
     def warnings(self, warnings: Sequence[Fault], every: bool) -> None:
-        shown = warnings if every else warnings[:FIRST_WARNINGS]
-        for fault in shown:
-            self.warn(f"row {fault.row} (line {fault.line}) {fault.video}: {fault.message}")
-        if len(shown) < len(warnings):
-            self.warn(f"and {len(warnings) - len(shown)} more (-v names all)")
+        """Rows that say the same share a line, unless every one is wanted."""
+        by_message: dict[str, list[Fault]] = {}
+        for fault in warnings:
+            by_message.setdefault(fault.message, []).append(fault)
+        for message, faults in by_message.items():
+            for fault in faults if every else faults[:1]:
+                more = "" if every or len(faults) == 1 else f" (and {len(faults) - 1} more rows; -v names all)"
+                self.warn(f"row {fault.row} (line {fault.line}) {fault.video}: {message}{more}")
 
     def repeats(self, planned: Planned) -> None:
         """Say where sources are slower than the grid: their windows hold the same frame several times."""
@@ -116,3 +119,25 @@ class Console:
                 f"{len(shares)} clips repeat frames (up to {max(shares):.0%} of their ticks): their rate is below one frame per "
                 f"{planned.plan.pipeline.frame.interval_ms} ms, or frames were dropped; a longer frame.interval_ms avoids it"
             )
+
+
+def windows_table(plan: Plan) -> Table:
+    """Clips and windows per class and split; training windows before and after balancing."""
+    told = plan.summary()
+    span = f"{plan.layout.size} frames every {plan.pipeline.frame.interval_ms} ms: {told.span_s:g} s from first to last"
+    table = Table(title=f"Windows ({span})", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("class", overflow="fold")
+    for name in ("clips", "train before", "train", "val", "test"):
+        table.add_column(name, justify="right")
+    train, val, test = range(3)
+    rows = [
+        (name, told.clips[:, k].sum(), told.before[train, k], told.after[train, k], told.after[val, k], told.after[test, k])
+        for k, name in enumerate(plan.classes)
+    ]
+    for name, *numbers in rows:
+        table.add_row(Text(name), *map(str, numbers))
+    if len(rows) > 1:
+        totals = [sum(int(row[k]) for row in rows) for k in range(1, 6)]
+        table.add_section()
+        table.add_row("all", *map(str, totals))
+    return table
