@@ -79,7 +79,7 @@ def find(energy: F32, size: int) -> Hotspot:
         return Hotspot(n // 2, 0.0)
     # Whole numbers: sums are exact in any order, and ties are ties.
     units = np.rint(energy.astype(np.float64) / peak * 2**30).astype(np.int64)
-    units = _evened(units, reach=max(1, size // 2))
+    units = _evened(units, size)
     total = np.concatenate([[0], np.cumsum(units)])
     first = np.arange(n) - size // 2
     sums = total[np.clip(first + size, 0, n)] - total[np.clip(first, 0, n)]
@@ -94,19 +94,22 @@ def find(energy: F32, size: int) -> Hotspot:
     return Hotspot((left + right) // 2, score)
 
 
-def _evened(units: I64, reach: int) -> I64:
+def _evened(units: I64, size: int) -> I64:
     """Spread the energy of a source slower than the grid over the ticks in which its frames were held.
 
     Such a source shows each frame for several ticks, so its steady motion arrives in lumps, and windows would be chosen by how
-    many lumps they happen to catch. Each lump is shared out over the held ticks before it: as many as usually (median) lie
-    between two changes, at most `reach`, so that one change after a long still stretch stays where it is.
+    many lumps they happen to catch. Each lump is shared out over the held ticks before it, as many as usually (median) lie
+    between two changes: a change after a long still stretch stays where it is. Where changes are usually further apart than a
+    window, they are single events and not motion seen slowly, and nothing is spread.
     """
     changes = np.flatnonzero(units[1:]) + 1
     if len(changes) < 2:
         return units
     gaps = np.diff(changes, prepend=0)
     usual = int(np.sort(gaps[1:])[(len(gaps) - 1) // 2])
-    held = np.minimum(gaps, min(usual, reach))
+    if usual == 1 or usual > size:
+        return units
+    held = np.minimum(gaps, usual)
     share = units[changes] // held
     steps = np.zeros(len(units) + 1, dtype=np.int64)
     steps[0], steps[1] = units[0], -units[0]
