@@ -107,7 +107,7 @@ class BuildSummary:
     continued: int
 
 
-class Interrupted(HfprepError):
+class Interrupted(HfprepError):  # noqa: N818 - the user's wish, not an error
     """The run was interrupted; the store says how far it is."""
 
     exit_code = 130
@@ -174,31 +174,31 @@ def build_store(
         raise ManifestError(
             f"no row can be prepared: {reasons}", where=str(source), remedy="see `hfprep plan` for all rows", kind="no_rows"
         )
-    written = _open_target(out, planned, options)
-    _check_disk(out, planned.plan, written)
+    written = _begin(out, planned, options)
     results = _run(out, planned, written, options, progress)
     store.finish(out)
     return _summary(out, planned, results, len(written), time.perf_counter() - started)
 
 
-def _open_target(out: Path, planned: Planned, options: BuildOptions) -> set[tuple[str, int]]:
+def _begin(out: Path, planned: Planned, options: BuildOptions) -> set[tuple[str, int]]:
     """Make the store, or find what an earlier run of the same build has written: the shards that need not be done again."""
     attrs = _attrs(planned)
-    state = store.building_state(out) if out.exists() else None
-    if state is not None and not options.overwrite:
-        changed = _changes(state.attrs, attrs)
-        if changed:
-            raise StoreError(
-                f"holds another build ({'; '.join(changed)})",
-                where=str(out),
-                remedy="give --overwrite to replace it, or another OUT with -o",
-                kind="differs",
-            )
-        return set(state.written)
-    if state is not None:
+    state = store.building_state(out)
+    changed = _changes(state.attrs, attrs) if state is not None else []
+    if changed and not options.overwrite:
+        raise StoreError(
+            f"holds another build ({'; '.join(changed)})",
+            where=str(out),
+            remedy="give --overwrite to replace it, or another OUT with -o",
+            kind="differs",
+        )
+    written = set(state.written) if state is not None and not options.overwrite else set()
+    _check_disk(out, planned.plan, written)
+    if state is not None and options.overwrite:
         store.remove(out)
-    store.create(out, planned.plan.layout, attrs, _clip_columns(planned))
-    return set()
+    if state is None or options.overwrite:
+        store.create(out, planned.plan.layout, attrs, _clip_columns(planned))
+    return written
 
 
 def _changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
@@ -277,7 +277,8 @@ def peak_memory_bytes(made: plan.Plan, jobs: int) -> int:
 def _check_disk(out: Path, made: plan.Plan, written: set[tuple[str, int]]) -> None:
     """Refuse before work starts where the planned bytes cannot fit."""
     need = stored_bytes(made, written)
-    free = shutil.disk_usage(out.parent).free
+    near = next(folder for folder in out.parents if folder.exists())
+    free = shutil.disk_usage(near).free
     if need > free:
         raise StoreError(
             f"about {need / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB are free on its disk",

@@ -21,6 +21,7 @@ from .pipeline import Pipeline
 from .probe import Cache
 from .records import F32, I64, U8, Aligned, Block, Bool, Clip, ClipOutcome, Frames, Piece, Shard, ShardData, Timeline
 
+MEGABYTE = 1 << 20
 ENERGY_BATCH = 64  # ticks whose small grey pictures are computed at once in the first pass over a long clip
 
 
@@ -192,7 +193,7 @@ def _fill_clip(work: Work, places: list[Place], sheets: dict[int, _Sheet], task:
         raise ClipError(what, where=work.clip.video, remedy="the file changed after the plan was made: build again", kind="changed")
     shown = resample.shown_at(timeline.pts_ns, ticks)
     geometry = decode.Geometry(layout.height, layout.width, pipeline.frame.fit)
-    whole = len(ticks) * layout.height * layout.width * 3 <= pipeline.store.clip_budget_mb << 20
+    whole = len(ticks) * layout.height * layout.width * 3 <= pipeline.store.clip_budget_mb * MEGABYTE
     frames = decode.frames(timeline, ticks, geometry) if whole else None
     spot, ok_share = _hotspot(work, timeline, ticks, shown, frames, geometry, pipeline)
     notes: tuple[str, ...] = ()
@@ -287,7 +288,9 @@ def _sensor(clip: Clip, source_ns: I64, task: Task) -> Aligned | None:
         missing = np.full((len(source_ns), len(task.layout.axes)), np.nan, np.float32)
         return Aligned(missing, np.zeros(len(source_ns), np.bool_))
     max_gap_ns = round(task.pipeline.imu.max_gap_ms * 1e6)
-    return imu.align(imu.read(clip.imu), source_ns, axes=task.layout.axes, offset_ns=clip.imu_offset_ns, max_gap_ns=max_gap_ns)
+    return imu.align(
+        imu.read(clip.imu), source_ns, axes=task.layout.axes, offset_ns=clip.imu_offset_ns, max_gap_ns=max_gap_ns, where=clip.imu
+    )
 
 
 def _groups(places: list[Place], index: I64, frames: Frames | None, pipeline: Pipeline, layout: Layout) -> Iterator[list[Place]]:
@@ -295,7 +298,7 @@ def _groups(places: list[Place], index: I64, frames: Frames | None, pipeline: Pi
     if frames is not None:
         yield places
         return
-    most = max(1, (pipeline.store.clip_budget_mb << 20) // (layout.height * layout.width * 3))
+    most = max(1, (pipeline.store.clip_budget_mb * MEGABYTE) // (layout.height * layout.width * 3))
     group: list[Place] = []
     ticks: I64 = np.empty(0, np.int64)
     for place in places:

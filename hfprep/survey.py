@@ -165,7 +165,9 @@ def _sensor(clip: Clip, source_ns: I64, pipeline: Pipeline) -> tuple[tuple[str, 
         return (), []
     sensor = imu.read(clip.imu)
     axes = pipeline.imu.channels or sensor.axes
-    aligned = imu.align(sensor, source_ns, axes=axes, offset_ns=clip.imu_offset_ns, max_gap_ns=round(pipeline.imu.max_gap_ms * 1e6))
+    aligned = imu.align(
+        sensor, source_ns, axes=axes, offset_ns=clip.imu_offset_ns, max_gap_ns=round(pipeline.imu.max_gap_ms * 1e6), where=clip.imu
+    )
     notes = [f"imu: {note}" for note in sensor.notes]
     masked = int(len(aligned.ok) - aligned.ok.sum())
     if masked:

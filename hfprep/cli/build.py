@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from .show import Console, ShownProgress, windows_table
+from .show import Console, ShownProgress
 
 
 def recipe_options(command: Any) -> Any:
@@ -55,7 +55,7 @@ def build(
     with ShownProgress(quiet) as progress:
         summary = build_store(manifest, out, pipeline.load(recipe, overrides), options=options, progress=progress)
     planned = summary.planned
-    console.print(windows_table(planned.plan))
+    console.windows(planned.plan)
     if planned.plan.empty_splits:
         console.warn(f"no clip fell into {' and '.join(planned.plan.empty_splits)}: name a split in the manifest, or change [split]")
     console.faults(summary.faults)

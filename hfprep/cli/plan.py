@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .build import recipe_options
-from .show import Console, ShownProgress, windows_table
+from .show import Console, ShownProgress
 
 if TYPE_CHECKING:
     from ..build import Planned
@@ -45,7 +45,7 @@ def plan(
         click.echo(json.dumps(facts(planned, options.jobs or cpus()), indent=2, ensure_ascii=False))
         return 3 if planned.faults else 0
     console = Console(quiet)
-    console.print(windows_table(planned.plan))
+    console.windows(planned.plan)
     console.faults(planned.faults)
     console.warnings(planned.warnings, verbose)
     console.repeats(planned)

@@ -82,9 +82,12 @@ class Console:
         self._out = RichConsole(highlight=False, width=width)
         self._err = RichConsole(stderr=True, highlight=False, soft_wrap=True)
 
-    def print(self, table: Table) -> None:
+    def windows(self, plan: Plan) -> None:
+        """What a plan gives: the span of a window, then windows per class and split."""
         if not self._quiet:
-            self._out.print(table)
+            span_s = plan.summary().span_s
+            self.say(f"windows of {plan.layout.size} frames every {plan.pipeline.frame.interval_ms} ms: {span_s:g} s from first to last")
+            self._out.print(windows_table(plan))
 
     def say(self, text: str) -> None:
         if not self._quiet:
@@ -124,8 +127,7 @@ class Console:
 def windows_table(plan: Plan) -> Table:
     """Clips and windows per class and split; training windows before and after balancing."""
     told = plan.summary()
-    span = f"{plan.layout.size} frames every {plan.pipeline.frame.interval_ms} ms: {told.span_s:g} s from first to last"
-    table = Table(title=f"Windows ({span})", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("class", overflow="fold")
     for name in ("clips", "train before", "train", "val", "test"):
         table.add_column(name, justify="right")
