@@ -7,7 +7,6 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 
 from . import __version__, manifest, plan, probe, store
 from .errors import ClipError, HfprepError, ManifestError, StoreError, UsageError
+from .isolate import prepare_isolated
 from .layout import FORMAT_VERSION
 from .pipeline import Pipeline, differences, fingerprint
 from .prepare import BlockResult, Stopped, Task, Work, prepare_block
@@ -53,6 +53,8 @@ class BuildOptions:
     limit      only the manifest's first clips
     on_error   "quarantine" or "stop" at the first clip that cannot be prepared
     overwrite  replace a store that lies at OUT
+    engine     "threads", or "processes": each block in a child process, so that a clip that kills its process costs only itself
+    clip_timeout_s  with processes: seconds that one clip may take, 0 = any
     cache      folder of probe results; None = the user's cache folder
     """
 
@@ -60,6 +62,8 @@ class BuildOptions:
     limit: int | None = None
     on_error: str = "quarantine"
     overwrite: bool = False
+    engine: str = "threads"
+    clip_timeout_s: float = 0.0
     cache: Path | None = None
 
 
@@ -317,7 +321,7 @@ def _run(out: Path, planned: Planned, written: set[tuple[str, int]], options: Bu
         progress.advance(len(result.outcomes), result.source_frames)
 
     try:
-        return run_graph(tasks, options.jobs or cpus(), stop.is_set, told)
+        return run_graph(tasks, options, stop.is_set, told)
     except KeyboardInterrupt:
         stop.set()
         done = len(store.written(out, planned.plan.layout))
@@ -332,25 +336,28 @@ def _run(out: Path, planned: Planned, written: set[tuple[str, int]], options: Bu
         raise
 
 
-def run_graph(tasks: Sequence[Task], jobs: int, should_stop: Callable[[], bool], told: Callable[[BlockResult], None]) -> list[BlockResult]:
-    """Run prepare_block over all tasks as one Dask graph on `jobs` threads; told(result) after each block.
+def run_graph(
+    tasks: Sequence[Task], options: BuildOptions, should_stop: Callable[[], bool], told: Callable[[BlockResult], None]
+) -> list[BlockResult]:
+    """Run all tasks as one Dask graph, options.jobs at once; told(result) after each block.
 
-    Raises what a block raises; the other threads end at their next clip.
+    With engine "processes" each of Dask's threads minds a child process. Raises what a block raises; the others end at their
+    next clip.
     """
     import dask.threaded  # here and not above: `hfprep plan` needs no scheduler
     from dask.callbacks import Callback
 
-    work = partial(prepare_block, should_stop=should_stop)
+    work: Callable[[Task], BlockResult] = partial(prepare_block, should_stop=should_stop)
+    if options.engine == "processes":
+        work = partial(prepare_isolated, should_stop=should_stop, clip_timeout_s=options.clip_timeout_s)
     graph: dict[Any, Any] = {("block", number): (work, task) for number, task in enumerate(tasks)}
 
     def posttask(key: Any, result: Any, dsk: Any, state: Any, worker: Any) -> None:
         if isinstance(result, BlockResult):
             told(result)
 
-    with ExitStack() as stack:
-        stack.enter_context(Callback(posttask=posttask))
-        done = dask.threaded.get(graph, list(graph), num_workers=jobs)
-    return list(done)
+    with Callback(posttask=posttask):
+        return list(dask.threaded.get(graph, list(graph), num_workers=options.jobs or cpus()))
 
 
 def _summary(out: Path, planned: Planned, results: list[BlockResult], continued: int, seconds: float) -> BuildSummary:

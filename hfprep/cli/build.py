@@ -27,6 +27,16 @@ def recipe_options(command: Any) -> Any:
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="The store. [default: the manifest's name with .zarr, here]")
 @recipe_options
 @click.option("--on-error", type=click.Choice(["quarantine", "stop"]), default="quarantine", show_default=True, help="When a row fails.")
+@click.option(
+    "--engine",
+    type=click.Choice(["threads", "processes"]),
+    default="threads",
+    show_default=True,
+    help="processes: a clip that crashes or hangs its decoder costs only itself.",
+)
+@click.option(
+    "--clip-timeout", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS", help="With processes: give up on a clip after so long."
+)
 @click.option("--overwrite", is_flag=True, help="Replace a store that lies at OUT.")
 @click.option("-q", "--quiet", is_flag=True, help="Only faults.")
 @click.option("-v", "--verbose", is_flag=True, help="Name every warning, not only the first ones.")
@@ -38,6 +48,8 @@ def build(
     limit: int | None,
     jobs: int | None,
     on_error: str,
+    engine: str,
+    clip_timeout: float,
     overwrite: bool,
     quiet: bool,
     verbose: bool,
@@ -51,7 +63,9 @@ def build(
     from ..build import BuildOptions, build_store
 
     console = Console(quiet)
-    options = BuildOptions(jobs=jobs, limit=limit, on_error=on_error, overwrite=overwrite)
+    if clip_timeout and engine == "threads":
+        raise click.UsageError("--clip-timeout needs --engine processes: a decoder inside this process cannot be stopped")
+    options = BuildOptions(jobs=jobs, limit=limit, on_error=on_error, overwrite=overwrite, engine=engine, clip_timeout_s=clip_timeout)
     with ShownProgress(quiet) as progress:
         summary = build_store(manifest, out, pipeline.load(recipe, overrides), options=options, progress=progress)
     planned = summary.planned
