@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import shards
+from . import arrays, shards
 from .errors import StoreError
 from .layout import Layout
 from .records import I64, U8
@@ -26,20 +27,31 @@ class _Shard:
 
 
 class ShardMap:
-    """The shard files of one split. Holds maps, no file handles, locks or threads: safe under fork, and pickled as its path."""
+    """The shard files of one split. Holds maps, no file handles, locks or threads: safe under fork, and pickled as its path.
+
+    An array whose metadata is not as hfprep writes it is read through zarr, one call a window, with the same result.
+    """
 
     def __init__(self, folder: Path, split: str, layout: Layout) -> None:
         self._folder, self._split, self._layout = folder, split, layout
         self._coder = shards.coder(layout.codec)
         self._open: OrderedDict[int, _Shard] = OrderedDict()
+        self._foreign: Any = None  # the zarr array where zarr must read
+        self._checked = False
 
     def __reduce__(self) -> tuple[object, ...]:
         return ShardMap, (self._folder, self._split, self._layout)
 
     def read(self, rows: I64, out: U8, first: I64, step: int) -> None:
         """Frames first[i], first[i] + step, ... of window rows[i] into out[i], u8 (n,t,H,W,3)."""
-        per_shard, shape = self._layout.windows_per_shard, self._layout.frames(self._split).shape[1:]
+        if not self._checked:
+            self._check()
         span = (out.shape[1] - 1) * step + 1
+        if self._foreign is not None:
+            for position, (row, start) in enumerate(zip(rows.tolist(), first.tolist())):
+                out[position] = self._foreign[row, start : start + span : step]
+            return
+        per_shard, shape = self._layout.windows_per_shard, self._layout.frames(self._split).shape[1:]
         whole = out.shape[1] == self._layout.length and out.flags.c_contiguous
         scratch = None if self._coder is None or whole else np.empty(shape, np.uint8)
         for position, (row, start) in enumerate(zip(rows.tolist(), first.tolist())):
@@ -51,6 +63,23 @@ class ShardMap:
             else:
                 self._decode(chunk, scratch, row)
                 out[position] = scratch[start : start + span : step]
+
+    def _check(self) -> None:
+        place = self._folder / self._split / "frames"
+        try:
+            known = arrays.frames_codecs(self._layout.frames(self._split), json.loads((place / "zarr.json").read_bytes()))
+            if known != self._layout.codec:
+                import zarr  # half a second, in every worker process: only where it is needed
+
+                self._foreign = zarr.open_array(place, mode="r", zarr_format=3)
+        except (OSError, ValueError, KeyError, TypeError) as fault:
+            raise StoreError(
+                f"{self._split}/frames cannot be read: {fault}",
+                where=str(self._folder),
+                remedy="`hfprep verify` names what is damaged",
+                kind="damaged",
+            ) from fault
+        self._checked = True
 
     def _decode(self, chunk: NDArray[np.uint8], out: U8, row: int) -> None:
         try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import shutil
 import uuid
@@ -98,7 +97,7 @@ def create(path: str | os.PathLike[str], layout: Layout, attrs: dict[str, Any], 
         aside = folder.with_name(f".{folder.name}.new-{uuid.uuid4().hex[:8]}")
         aside.mkdir()
         try:
-            for key, data in {**arrays.skeleton(layout, clips), "zarr.json": _root_json(root)}.items():
+            for key, data in {**arrays.skeleton(layout, clips), "zarr.json": arrays.group_json(root)}.items():
                 file = aside / key
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(data)
@@ -128,7 +127,7 @@ def write_shard(path: str | os.PathLike[str], layout: Layout, data: ShardData) -
 def written(path: str | os.PathLike[str], layout: Layout) -> set[tuple[str, int]]:
     """Shards that are committed, as (split, index): their record is whole and their file has its length."""
     folder = Path(path)
-    if not (folder / BUILD).is_dir() and read_attrs(folder)["status"] == "complete":
+    if read_attrs(folder)["status"] == "complete":  # also where a kill has left some of the records
         return set(layout.shards())
     return {key for key in layout.shards() if _commit(folder, layout, *key) is not None}
 
@@ -174,7 +173,7 @@ def finish(path: str | os.PathLike[str]) -> None:
                     kind="incomplete",
                 )
             _assemble(folder, layout)
-            _put(folder, "zarr.json", [_root_json({**attrs, "status": "complete"})])
+            _put(folder, "zarr.json", [arrays.group_json({**attrs, "status": "complete"})])
         if (folder / BUILD).exists():
             shutil.rmtree(folder / BUILD)
 
@@ -206,11 +205,12 @@ def _assemble(folder: Path, layout: Layout) -> None:
             offset = indexes[0] * layout.windows_per_shard
             for spec in layout.columns(split):
                 values = np.concatenate([record.columns[spec.name] for record in records])[first - offset : last - offset]
-                for key, chunk in arrays.column_chunks(folder, split, spec.name, first, values).items():
+                for key, chunk in arrays.column_chunks(split, spec, first, values).items():
                     _put(folder, key, [chunk])
     before = {name: read_array(folder, f"clips/{name}").tolist() for name in OUTCOME_COLUMNS}
-    for key, chunk in arrays.outcome_chunks(folder, before, told.values()).items():
-        _put(folder, key, [chunk])
+    for name, values in arrays.outcome_columns(before, told.values()).items():
+        for key, chunk in arrays.clip_chunks(name, values).items():
+            _put(folder, key, [chunk])
 
 
 def _merged(records: Iterable[Commit], told: dict[int, ClipOutcome] | None = None) -> tuple[ClipOutcome, ...]:
@@ -250,21 +250,16 @@ def _record_key(split: str, index: int) -> str:
     return f"{BUILD}/{split}-{index:08d}.commit"
 
 
-def _root_json(attrs: dict[str, Any]) -> bytes:
-    root = {"zarr_format": 3, "node_type": "group", "attributes": attrs}
-    return json.dumps(root, indent=2, sort_keys=True, allow_nan=False).encode()
-
-
 def _put(folder: Path, key: str, parts: Iterable[Any]) -> None:
     """Write one file of a store whole: aside in .build, synced, renamed. A kill leaves nothing but a file that finish removes."""
     aside = folder / BUILD / f"{uuid.uuid4().hex}.part"
     target = folder / key
-    target.parent.mkdir(parents=True, exist_ok=True)
     try:
         with aside.open("xb") as file:
             file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())  # else a power cut could keep the commit record and lose the shard
+        target.parent.mkdir(parents=True, exist_ok=True)
         aside.replace(target)
     except BaseException:
         aside.unlink(missing_ok=True)
