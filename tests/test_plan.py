@@ -57,7 +57,7 @@ TABLES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows=ROWS, table=TABLES, per_block=st.integers(1, 6))
 def test_pieces_cover_every_row_once_in_order(rows: list[tuple[str, str, int]], table: dict[str, object], per_block: int) -> None:
     clips = [clip(i, label, split=split) for i, (label, split, _) in enumerate(rows)]
@@ -83,7 +83,7 @@ def test_pieces_cover_every_row_once_in_order(rows: list[tuple[str, str, int]], 
     assert all(1 <= len(b.shards) <= per_block and len({s.split for s in b.shards}) == 1 for b in blocks)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows=ROWS, table=TABLES)
 def test_counts(rows: list[tuple[str, str, int]], table: dict[str, object]) -> None:
     p = made([clip(i, label, split=split) for i, (label, split, _) in enumerate(rows)], [n for *_, n in rows], table)
