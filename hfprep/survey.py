@@ -145,9 +145,9 @@ def count_ticks(clip: Clip, timeline: Timeline, pipeline: Pipeline) -> tuple[int
             remedy="correct the row's start",
             kind="bad_time_range",
         )
-    here = len(resample.ticks(last, clip.start_ns, clip.end_ns, interval))
+    here = resample.tick_count(last, clip.start_ns, clip.end_ns, interval)
     if timeline.missing:
-        wanted = len(resample.ticks(promised, clip.start_ns, clip.end_ns, interval))
+        wanted = resample.tick_count(promised, clip.start_ns, clip.end_ns, interval)
         if here < wanted:
             text = f"{here} of {wanted} ticks are there ({timeline.missing} frames missing at the end)"
             if here < pipeline.frame.min_whole * wanted or here == 0:

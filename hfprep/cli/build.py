@@ -70,7 +70,7 @@ def build(
         summary = build_store(manifest, out, pipeline.load(recipe, overrides), options=options, progress=progress)
     planned = summary.planned
     console.windows(planned.plan)
-    if planned.plan.empty_splits:
+    if planned.plan.empty_splits and not all(clip.split for clip in planned.plan.clips):
         console.warn(f"no clip fell into {' and '.join(planned.plan.empty_splits)}: name a split in the manifest, or change [split]")
     console.faults(summary.faults)
     console.warnings(planned.warnings, verbose)
