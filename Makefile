@@ -8,7 +8,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 STORE ?= demo.zarr
-CODE := hfprep tests manifests benchmarks
+CODE := $(wildcard hfprep tests manifests benchmarks)
 
 .PHONY: demo test check lint format clean help
 
@@ -50,9 +50,9 @@ $(BIN)/python:
 
 # a stamp is older than pyproject.toml when the dependencies may have changed
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(PIP) install --editable .
+	$(PIP) install --no-compile --editable .
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(PIP) install --editable '.[dev]'
+	$(PIP) install --no-compile --editable '.[dev]'
 	@touch $@ $(VENV)/.installed

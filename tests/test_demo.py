@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import os
+import subprocess
 import sys
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +16,8 @@ from typing import Any
 import av
 import numpy as np
 import pytest
+
+from hfprep.reader import Store, open_store
 
 MANIFESTS = Path(__file__).resolve().parent.parent / "manifests"
 
@@ -157,3 +162,82 @@ def test_script_writes_a_set(tmp_path: Path, capsys: pytest.CaptureFixture[str],
     assert "4 clips" in capsys.readouterr().out
     with (tmp_path / "set" / "demo.csv").open(newline="") as file:
         assert [row["label"] for row in csv.DictReader(file)] == list(draw.DIRECTIONS)
+
+
+# One build of the demo through the command line, against the truth that the script knows.
+
+STRETCHED = 64  # pixels a side: the whole picture, so that places are fractions of it
+SIZE = 6
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    folder = tmp_path_factory.mktemp("demo")
+    keys = {"frame.height": STRETCHED, "frame.width": STRETCHED, "frame.fit": "stretch", "window.size": SIZE, "window.per_clip": 4}
+    keys |= {"window.margin": 0, "window.max_clamped": 0, "balance.method": "none"}
+    recipe = [part for key, value in keys.items() for part in ("--set", f"{key}={value}")]
+    command = [sys.executable, "-m", "hfprep", "build", str(MANIFESTS / "demo.csv"), "-o", str(folder / "demo.zarr"), *recipe]
+    env = {**os.environ, "HFPREP_CACHE": str(folder / "cache")}
+    done = subprocess.run(command, cwd=MANIFESTS.parent, env=env, capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return open_store(folder / "demo.zarr")
+
+
+def stored_windows(store: Store) -> list[tuple[Any, dict[str, Any]]]:
+    """(drawing, window) of every window: frames, source_ns, imu, imu_ok."""
+    ids = [str(name) for name in store.clips["id"]]
+    found = []
+    for split in store.splits:
+        columns = store[split].columns
+        for row in range(len(store[split])):
+            assert columns["ok"][row]
+            window = {name: columns[name][row] for name in ("source_ns", "time_ns", "imu", "imu_ok", "label")}
+            found.append((DEMO[ids[columns["clip"][row]]], window | {"frames": store[split].read([row])["frames"][0]}))
+    return found
+
+
+def test_built_demo_shows_the_right_moments(built: Store) -> None:
+    """Every stored picture is the drawn one of its source time: rotation, frame choice and time stamps are right."""
+    seen = set()
+    for d, window in stored_windows(built):
+        assert built.classes[window["label"]] == d.label
+        stamps, unit = draw.frame_times(d)
+        times = [int(s * unit * 10**9) for s in stamps]
+        for k in (0, SIZE - 1):
+            source = int(window["source_ns"][k])
+            shown = max(t for t in times if t <= window["time_ns"][k])
+            assert abs(source - shown) <= 100_000  # MP4 keeps time stamps in units of the track, not in our fractions
+            drawn = next(iter(draw.pictures(d, [Fraction(source, 10**9)])))
+            ys = (np.arange(STRETCHED) * 2 + 1) * d.height // (2 * STRETCHED)
+            xs = (np.arange(STRETCHED) * 2 + 1) * d.width // (2 * STRETCHED)
+            assert np.abs(drawn[ys][:, xs].astype(int) - window["frames"][k]).mean() < 8
+        seen.add(d.name)
+    assert seen == set(DEMO)
+
+
+def test_built_demo_finds_the_quick_move(built: Store) -> None:
+    clips = built.clips
+    train = [i for i, split in enumerate(clips["split"]) if split == "train"]
+    assert len(train) == 16
+    for i in train:
+        d = DEMO[str(clips["id"][i])]
+        low, high = SIZE / 20, d.seconds - SIZE / 20  # centres of whole windows
+        assert clips["hotspot_ns"][i] / 1e9 == pytest.approx(min(max(d.burst_s, low), high), abs=0.25), d.name
+
+
+def test_built_demo_has_the_sensor_rows_of_its_frames(built: Store) -> None:
+    """Offsets undone: stored values are the shape's acceleration at the shown frame's time, or marked as unknown."""
+    largest = 0.0
+    unknown = set()
+    for d, window in stored_windows(built):
+        seconds = window["source_ns"] / 1e9
+        row_s, values = draw.sensor_rows(d)  # times on the video's clock: the offset undone
+        truth = np.stack([np.interp(seconds, row_s, axis) for axis in values.T], axis=1)
+        ok = window["imu_ok"]
+        assert np.isnan(window["imu"][~ok]).all()
+        assert window["imu"][ok] == pytest.approx(truth[ok], abs=0.006)  # values are written with four digits
+        largest = max(largest, float(np.abs(truth[ok]).max(initial=0)))
+        if not ok.all():
+            unknown.add(d.name)
+    assert largest > 8
+    assert unknown == {d.name for d in DEMO.values() if d.sensor_gap}
