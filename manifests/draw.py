@@ -95,7 +95,7 @@ def demo_set(seed: int = 0) -> list[Drawing]:
         ("up", 2): {"seconds": 0.9},  # 9 ticks of 100 ms: shorter than a window of 16
         ("right", 6): {"sensor_gap": True},
     }
-    drawings = []
+    drawings: list[Drawing] = []
     for label, count in (("right", 9), ("left", 7), ("up", 5), ("down", 3)):
         for i in range(count):
             split = ("test", "val")[i] if i < 2 else "train"
@@ -107,7 +107,7 @@ def demo_set(seed: int = 0) -> list[Drawing]:
 def large_set(clips: int, seed: int = 0) -> list[Drawing]:
     """As many clips as asked for, classes equal; of each class 1/8 val and 1/4 test; one in ten variable-rate, one in ten rotated."""
     labels = list(DIRECTIONS)
-    drawings = []
+    drawings: list[Drawing] = []
     for i in range(clips):
         label, turn = labels[i % len(labels)], i // len(labels)
         split = "test" if turn % 4 == 3 else "val" if turn % 8 == 1 else "train"
