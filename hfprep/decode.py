@@ -17,8 +17,8 @@ import numpy as np
 from . import packets, resample
 from .errors import ClipError
 from .geometry import Geometry, Orientation, Placement, orientation, place
-from .probe import Video, display_matrix
 from .records import I64, U8, Frames, Timeline
+from .video import Video, display_matrix
 
 __all__ = ["Geometry", "frames", "shown"]
 
@@ -33,11 +33,11 @@ def frames(timeline: Timeline, ticks_ns: I64, geometry: Geometry) -> Frames:
     out = np.zeros((len(ticks_ns), geometry.height, geometry.width, 3), np.uint8)
     ok = np.zeros(len(ticks_ns), np.bool_)
     painter = _Painter(geometry)
-    for index, frame, video in _pictures(timeline, np.unique(at)):
+    for index, frame, whole, video in _pictures(timeline, np.unique(at)):
         first, end = np.searchsorted(at, (index, index + 1))
         painter.paint(frame, video, out[first])
         out[first + 1 : end] = out[first]
-        ok[first:end] = not frame.is_corrupt
+        ok[first:end] = whole
     return Frames(out, ticks_ns, timeline.pts_ns[at], ok)
 
 
@@ -45,17 +45,17 @@ def shown(timeline: Timeline, wanted: I64, geometry: Geometry) -> Iterator[tuple
     """(frame number, picture u8 (H,W,3), whole) for the wanted frames (sorted, distinct), in order, one at a time: memory does
     not grow with the video. Frames that do not decode are left out. Raises ClipError as `frames` does."""
     painter = _Painter(geometry)
-    for index, frame, video in _pictures(timeline, wanted):
+    for index, frame, whole, video in _pictures(timeline, wanted):
         picture = np.zeros((geometry.height, geometry.width, 3), np.uint8)
         painter.paint(frame, video, picture)
-        yield index, picture, not frame.is_corrupt
+        yield index, picture, whole
 
 
 # ------------------------------------------------------------------ which packets, which pictures
 
 
-def _pictures(timeline: Timeline, wanted: I64) -> Iterator[tuple[int, av.VideoFrame, Video]]:
-    """Wanted frames as the decoder gives them, in order, each once."""
+def _pictures(timeline: Timeline, wanted: I64) -> Iterator[tuple[int, av.VideoFrame, bool, Video]]:
+    """Wanted frames as the decoder gives them, in order, each once, with whether it is whole."""
     at = 0
     if timeline.trusted and len(wanted):
         with Video(timeline.path) as video:
@@ -63,29 +63,29 @@ def _pictures(timeline: Timeline, wanted: I64) -> Iterator[tuple[int, av.VideoFr
                 if index != wanted[at] or video.faults or frame.is_corrupt:
                     break
                 at += 1
-                yield index, frame, video
+                yield index, frame, True, video
     if at < len(wanted):
         with Video(timeline.path) as video:
-            for index, frame in _plain(video, timeline, wanted[at:]):
-                yield index, frame, video
+            for index, frame, whole in _plain(video, timeline, wanted[at:]):
+                yield index, frame, whole, video
 
 
-def _plain(video: Video, timeline: Timeline, wanted: I64) -> Iterator[tuple[int, av.VideoFrame]]:
+def _plain(video: Video, timeline: Timeline, wanted: I64) -> Iterator[tuple[int, av.VideoFrame, bool]]:
     """Decode everything up to the last wanted frame."""
     last = int(wanted[-1])
     if len(timeline.pts):
         numbers = dict(zip(timeline.pts[wanted].tolist(), wanted.tolist()))
         end = int(timeline.pts[last])
-        for frame in video.pictures():
+        for frame, whole in video.pictures():
             if frame.pts in numbers:
-                yield numbers.pop(frame.pts), frame
+                yield numbers.pop(frame.pts), frame, whole
             if frame.pts is not None and frame.pts >= end:
                 return
         return
     chosen = set(wanted.tolist())
-    for number, frame in enumerate(video.pictures(), -timeline.lead):
+    for number, (frame, whole) in enumerate(video.pictures(), -timeline.lead):
         if number in chosen:
-            yield number, frame
+            yield number, frame, whole
         if number >= last:
             return
 

@@ -7,95 +7,29 @@ those of the pictures that came out.
 
 from __future__ import annotations
 
-import os
-import re
-import stat
-from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-import av
 import numpy as np
-from av.buffer import Buffer
-from av.container import Flags
 
 from . import clock, intact, packets
 from .errors import ClipError
 from .geometry import orientation
 from .records import I64, Timeline
 from .timelines import Folder
+from .video import Video, check_file, display_matrix, versions
 
 if TYPE_CHECKING:
-    Packet = av.Packet[av.VideoStream]
+    import av
+
+    from .video import Packet
+
+__all__ = ["Cache", "probe", "versions"]
 
 TRUSTED_CONTAINERS = ("mov,", "matroska,")
-NO_FILMS = ("image2", "tty", "hls", "dash", "concat", "concatf")  # pictures, text and lists that FFmpeg would open as video
 CHECKED_FRAMES = 5  # decoded while demuxing: files that hold fields or placeholders as packets show it within these
 CHECKED_PACKETS = 64
-# Protocols: a file may name others to read (playlists); never the network. Pixels: 8192 x 8192, a damaged header asks for more.
-OPTIONS = {"protocol_whitelist": "file", "max_pixels": str(1 << 26)}
-_DISPOSITION = av.stream.Disposition
-_PICTURES = _DISPOSITION.attached_pic | _DISPOSITION.timed_thumbnails
-
-
-def versions() -> dict[str, str]:
-    """Versions of PyAV and of the FFmpeg libraries in it, by name: they decide the pixels."""
-    libraries = {name: ".".join(str(part) for part in number) for name, number in av.library_versions.items()}
-    return {"av": av.__version__, **dict(sorted(libraries.items()))}
-
-
-class Video:
-    """An open video file and the decoder of its picture stream: one thread, so that many clips fill the cores evenly.
-
-    faults counts packets that the decoder or the reader refused; decoding goes on behind them.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path, self.faults = path, 0
-        self.container = _open(path)
-        try:
-            self.stream = _picture_stream(self.container, path)
-        except BaseException:
-            self.container.close()
-            raise
-        self.context = self.stream.codec_context
-        self.context.thread_type = "NONE"
-        self.context.thread_count = 1
-        self.context.options = {"max_pixels": OPTIONS["max_pixels"]}
-
-    def __enter__(self) -> Video:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.container.close()
-
-    def packets(self) -> Iterator[Packet]:
-        """Packets of the picture stream in file order, as far as the file can be read."""
-        try:
-            for packet in self.container.demux(self.stream):
-                if packet.size:  # an empty one would end the decoder
-                    yield packet
-        except av.error.FFmpegError:  # what follows cannot be found: the ffmpeg program ends there too
-            self.faults += 1
-
-    def decode(self, packet: Packet | None) -> list[av.VideoFrame]:
-        """Pictures that come out for this packet (None: the last ones); a damaged packet is counted and gives none."""
-        try:
-            return self.context.decode(packet)
-        except av.error.EOFError:
-            return []
-        except av.error.FFmpegError:
-            self.faults += 1
-            return []
-
-    def pictures(self) -> Iterator[av.VideoFrame]:
-        """All pictures in the decoder's output order."""
-        for packet in self.packets():
-            yield from self.decode(packet)
-        yield from self.decode(None)
 
 
 def probe(path: str) -> Timeline:
@@ -115,72 +49,6 @@ def probe(path: str) -> Timeline:
         return _by_decoding(video, cut)
 
 
-def check_file(path: str) -> None:
-    """Raise ClipError where path is not a readable file with something in it; no decoder is touched."""
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", path)
-    if scheme:
-        remedy = "download it and give the path of the file"
-        raise ClipError(f"{scheme[1]}:// is not a local file", where=path, remedy=remedy, kind="unsupported_path")
-    try:
-        found = Path(path).stat()
-    except PermissionError as fault:
-        raise _denied(path) from fault
-    except (OSError, ValueError) as fault:  # ValueError: a zero byte in the name
-        remedy = "check the path; relative ones start at the manifest's folder"
-        raise ClipError("no such file", where=path, remedy=remedy, kind="missing_file") from fault
-    if not stat.S_ISREG(found.st_mode):
-        what = "a folder" if stat.S_ISDIR(found.st_mode) else "a device or pipe"
-        raise ClipError(f"{what}, not a file", where=path, remedy="name a video file", kind="not_a_file")
-    if not found.st_size:
-        raise ClipError("the file is empty (0 bytes)", where=path, remedy="fetch it again", kind="empty_file")
-    if not os.access(path, os.R_OK):
-        raise _denied(path)
-
-
-def _denied(path: str) -> ClipError:
-    return ClipError("the file may not be read", where=path, remedy="check its permissions and those of its folders", kind="permission")
-
-
-def _open(path: str) -> av.container.InputContainer:
-    """Open by absolute path: `take:1.mp4` would be taken for a protocol. Metadata in any encoding must not stop it."""
-    remedy = "check that it plays; a cut download or a placeholder must be fetched again"
-    try:
-        container = av.open(str(Path(path).absolute()), metadata_errors="replace", options=OPTIONS)
-    except PermissionError as fault:
-        raise _denied(path) from fault
-    except (av.error.FFmpegError, ValueError) as fault:
-        reason = str(getattr(fault, "strerror", "") or fault).splitlines()[0]
-        raise ClipError(f"not a video that FFmpeg can open ({reason})", where=path, remedy=remedy, kind="not_a_video") from fault
-    name = container.format.name
-    if name in NO_FILMS or name.endswith("_pipe"):
-        container.close()
-        raise ClipError(f"a {name} file is not a video", where=path, remedy="name a video file", kind="not_a_video")
-    # PyAV asks FFmpeg to invent missing time stamps; those inventions go back and forth in AVI. Absent ones must look absent.
-    container.flags &= ~Flags.gen_pts.value  # type: ignore[operator]
-    return container
-
-
-def _picture_stream(container: av.container.InputContainer, path: str) -> av.VideoStream:
-    """The stream a player would show: by disposition (default first), then as FFmpeg ranks them; cover pictures are no video."""
-    streams = [s for s in container.streams.video if not s.disposition & _PICTURES]
-    if not streams:
-        covers = " but a cover picture" if container.streams.video else ""
-        kinds = sorted({str(s.type) for s in container.streams})
-        what = f"no video stream{covers} (holds {', '.join(kinds) or 'nothing'})"
-        raise ClipError(what, where=path, remedy="name a file with pictures", kind="no_video_stream")
-    best = container.streams.best("video")
-    chosen = next((s for s in streams if best is not None and s.index == best.index), streams[0])
-    if chosen.codec_context is None:
-        raise ClipError("no decoder for its video codec", where=path, remedy="convert it, for example to H.264", kind="not_a_video")
-    return chosen
-
-
-def display_matrix(frame: av.VideoFrame) -> bytes | None:
-    """The display matrix that came with a picture (36 bytes), or None; PyAV itself turns nothing."""
-    data = cast(Buffer | None, frame.side_data.get("DISPLAYMATRIX"))
-    return None if data is None else bytes(data)
-
-
 def _by_packets(video: Video) -> Timeline | None:
     """Timeline from the packets alone, or None where they cannot be trusted to be the frames."""
     if not video.container.format.name.startswith(TRUSTED_CONTAINERS):
@@ -191,9 +59,11 @@ def _by_packets(video: Video) -> Timeline | None:
     numbers: list[int] = []
     keys: list[int] = []
     check = _Check(video)
+    earliest = 0  # stamp of the first key frame: what is presented before it needs pictures that the file does not hold
     for number, packet in enumerate(video.packets()):
         if packet.pts is None or packet.is_corrupt or (not number and not packet.is_keyframe):
             return None
+        earliest = earliest if number else packet.pts
         if packet.is_keyframe and packets.begins_afresh(codec, bytes(packet), extradata):
             keys.append(number)
         check.feed(packet)
@@ -207,7 +77,7 @@ def _by_packets(video: Video) -> Timeline | None:
     pts = np.array(stamps, np.int64)
     order = np.argsort(pts, kind="stable")
     pts = pts[order]
-    if first is None or time_base is None or video.faults or not len(pts) or np.any(np.diff(pts) == 0) or order[0] != 0:
+    if first is None or time_base is None or video.faults or not len(pts) or np.any(np.diff(pts) == 0) or pts[0] < earliest:
         return None
     ns = clock.from_pts(pts.tolist(), time_base, video.path)
     timeline = _timeline(video, first, ns, pts, "pts", ())
@@ -248,16 +118,18 @@ def _by_decoding(video: Video, cut: bool) -> Timeline:
     keys: list[bool] = []
     sizes: set[tuple[int, int]] = set()
     first: av.VideoFrame | None = None
-    for frame in video.pictures():
+    for frame, good in video.pictures():
         pts.append(frame.pts)
         dts.append(frame.dts)
-        whole.append(not frame.is_corrupt)
+        whole.append(good)
         keys.append(frame.key_frame)
         sizes.add((frame.width, frame.height))
         first = first or frame
     if first is None or not any(whole):
         raise _no_frames(video, cut)
-    lead = next((k for k, (good, key) in enumerate(zip(whole, keys)) if good and key), whole.index(True))
+    lead = whole.index(True)
+    if not video.began_whole:  # pictures before the first key frame refer to what the file does not hold
+        lead = next((k for k, (good, key) in enumerate(zip(whole, keys)) if good and key), lead)
     rate = video.stream.guessed_rate or video.stream.average_rate
     time = clock.read(pts[lead:], dts[lead:], video.stream.time_base or Fraction(1, 1000), rate, video.path)
     notes = [*time.notes]
