@@ -69,11 +69,10 @@ def save(strip: Strip, path: str | Path) -> Path:
     file = Path(path)
     if file.suffix.lower() not in (".png", ".pdf", ".svg", ".jpg", ".jpeg"):
         raise UsageError(f"cannot draw a picture into {file.name!r}", remedy="end the name in .png, .svg, .pdf or .jpg", kind="bad_image")
-    figure = draw(strip)
     try:
         with warnings.catch_warnings():  # a label in a script that the font lacks gives boxes, not a warning per letter
             warnings.filterwarnings("ignore", message=r"Glyph \d+ .*missing from")
-            figure.savefig(file, dpi=DPI, facecolor="white")
+            draw(strip).savefig(file, dpi=DPI, facecolor="white")
     except OSError as fault:
         raise UsageError(f"cannot write the picture: {fault.strerror}", where=str(file), kind="bad_image") from None
     return file
@@ -166,14 +165,12 @@ def shorten(text: str, most: int) -> str:
 
 
 def _head(sheet: Axes, strip: Strip, width: float, n_shown: int) -> None:
-    letters = int((width - 2 * EDGE) * 72)
-    sheet.text(EDGE, 0.33, shorten(strip.title, letters // 7), size=13, weight="bold", color=INK, va="center", parse_math=False)
     n = len(strip.time_ns)
     thinned = f"{n_shown} of {n} frames drawn · " if n_shown < n else ""
-    sheet.text(EDGE, 0.56, shorten(thinned + strip.subtitle, letters // 5), size=8.5, color=FAINT, va="center", parse_math=False)
+    _line(sheet, 0.33, strip.title, width, size=13, weight="bold", color=INK)
+    _line(sheet, 0.56, thinned + strip.subtitle, width, size=8.5, color=FAINT)
     if strip.trouble:
-        words = shorten(f"not used: {strip.trouble}", letters // 5)
-        sheet.text(EDGE, 0.98, words, size=8.5, color=CLAMP, weight="bold", va="center", parse_math=False)
+        _line(sheet, 0.98, f"not used: {strip.trouble}", width, size=8.5, color=CLAMP, weight="bold")
     x = EDGE
     keys = [("centre frame", CENTRE), *([("clamped: the clip's end repeated", CLAMP)] if strip.clamped.any() else [])]
     for words, colour in keys:
@@ -182,6 +179,15 @@ def _head(sheet: Axes, strip: Strip, width: float, n_shown: int) -> None:
         x += 0.32 + 0.055 * len(words)
     faded = "pale: margin, stored for shifts · " if strip.margin else ""
     sheet.text(x, 0.765, f"{faded}t: tick, src: the shown frame's own time (ms)", size=7.5, color=FAINT, va="center")
+
+
+def _line(sheet: Axes, y: float, words: str, width: float, **style: Any) -> None:
+    """One line of free text, cut in the middle until it fits between the sheet's edges."""
+    text = sheet.text(EDGE, y, shorten(words, 400), va="center", parse_math=False, **style)
+    room = (width - 2 * EDGE) * float(sheet.figure.dpi)
+    while (wide := text.get_window_extent().width) > room:
+        letters = len(text.get_text())
+        text.set_text(shorten(words, min(letters - 1, int(letters * room / wide))))
 
 
 def _frame(sheet: Axes, strip: Strip, index: int, corner: tuple[float, float], cell_h: float) -> None:
