@@ -19,7 +19,7 @@ from .errors import ClipError, StoreError
 from .layout import Layout
 from .pipeline import Pipeline
 from .probe import Cache
-from .records import F32, I64, U8, Aligned, Block, Bool, Clip, ClipOutcome, Frames, Piece, Shard, ShardData, Timeline
+from .records import F32, I64, U8, Aligned, Block, Bool, Clip, ClipOutcome, Frames, Hotspot, Piece, Shard, ShardData, Timeline
 
 MEGABYTE = 1 << 20
 ENERGY_BATCH = 64  # ticks whose small grey pictures are computed at once in the first pass over a long clip
@@ -224,7 +224,7 @@ def _fill_clip(work: Work, places: list[Place], sheets: dict[int, _Sheet], task:
 
 def _hotspot(
     work: Work, timeline: Timeline, ticks: I64, shown: I64, frames: Frames | None, geometry: decode.Geometry, pipeline: Pipeline
-) -> tuple[hotspot.Hotspot | None, float]:
+) -> tuple[Hotspot | None, float]:
     """The hotspot where the placement needs one, and the share of whole ticks as far as they were looked at."""
     size = pipeline.window.size
     needed = windows.needs_hotspot(pipeline.window, work.split)
@@ -233,12 +233,12 @@ def _hotspot(
         if not needed:
             return None, share
         if pipeline.hotspot.method == "center":
-            return hotspot.Hotspot(len(ticks) // 2, 0.0), share
+            return Hotspot(len(ticks) // 2, 0.0), share
         return hotspot.find(hotspot.motion_energy(_carried(hotspot.luma(frames.frames), frames.ok)), size), share
     if not needed:
         return None, 1.0  # damaged ticks show in their windows alone
     if pipeline.hotspot.method == "center":
-        return hotspot.Hotspot(len(ticks) // 2, 0.0), 1.0
+        return Hotspot(len(ticks) // 2, 0.0), 1.0
     luma, seen = _small_pictures(timeline, shown, geometry)
     return hotspot.find(hotspot.motion_energy(luma), size), float(seen.mean())
 

@@ -15,9 +15,10 @@ import zarr
 
 import hfprep
 from hfprep import build, prepare, store
-from hfprep.build import BuildOptions, build_store
+from hfprep.build import build_store
 from hfprep.errors import ManifestError, StoreError
 from hfprep.pipeline import Pipeline, load
+from hfprep.planned import BuildOptions
 
 SMALL = ("frame.height=32", "frame.width=40", "frame.fit=stretch", "window.size=6", "window.per_clip=4", "window.margin=1", "split.val=0.3")
 

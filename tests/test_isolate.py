@@ -14,8 +14,9 @@ import pytest
 
 import hfprep
 from hfprep import isolate
-from hfprep.build import BuildOptions, build_store
+from hfprep.build import build_store
 from hfprep.pipeline import load
+from hfprep.planned import BuildOptions
 
 RECIPE = load(None, ("frame.height=32", "frame.width=40", "window.size=6", "window.per_clip=4", "store.windows_per_shard=3", "split.val=0"))
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from hfprep import pipeline, resample, windows
-from hfprep.build import BuildOptions, plan_build
 from hfprep.cli import COMMANDS
+from hfprep.planned import BuildOptions, plan_build
 from hfprep.records import SPLITS
 
 REPO = Path(__file__).resolve().parent.parent

@@ -44,7 +44,7 @@ class _Commands(click.Group):
 
             near = get_close_matches(args[0], COMMANDS, n=1)
             if near:
-                fault.message += f" Did you mean {near[0]!r}?"
+                raise click.UsageError(f"{fault.message} Did you mean {near[0]!r}?", fault.ctx) from None
             raise
 
 

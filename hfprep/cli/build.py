@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +63,20 @@ def build(
     command continues).
     """
     from .. import pipeline
-    from ..build import BuildOptions, build_store
+    from ..build import Interrupted, build_store
+    from ..planned import BuildOptions
 
     console = Console(quiet)
     if clip_timeout and engine == "threads":
         raise click.UsageError("--clip-timeout needs --engine processes: a decoder inside this process cannot be stopped")
     options = BuildOptions(jobs=jobs, limit=limit, on_error=on_error, overwrite=overwrite, engine=engine, clip_timeout_s=clip_timeout)
-    with ShownProgress(quiet) as progress:
-        summary = build_store(manifest, out, pipeline.load(recipe, overrides), options=options, progress=progress)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a batch system's warning is taken like Ctrl-C
+    try:
+        with ShownProgress(quiet) as progress:
+            summary = build_store(manifest, out, pipeline.load(recipe, overrides), options=options, progress=progress)
+    except Interrupted as fault:
+        command = shlex.join(["hfprep", *(word for word in sys.argv[1:] if word != "--overwrite")])
+        raise Interrupted(fault.what, where=fault.where, remedy=f"continue with: {command}", kind=fault.kind) from None
     planned = summary.planned
     console.windows(planned.plan)
     if planned.plan.empty_splits and not all(clip.split for clip in planned.plan.clips):

@@ -12,7 +12,7 @@ from .build import recipe_options
 from .show import Console, ShownProgress
 
 if TYPE_CHECKING:
-    from ..build import Planned
+    from ..planned import Planned
 
 
 @click.command(epilog="Example: hfprep plan manifests/demo.csv --set window.size=32")
@@ -36,7 +36,7 @@ def plan(
     Nothing is written. Exit codes as of `hfprep build`: 3 when rows are at fault.
     """
     from .. import pipeline
-    from ..build import BuildOptions, cpus, plan_build
+    from ..planned import BuildOptions, cpus, plan_build
 
     options = BuildOptions(jobs=jobs, limit=limit)
     with ShownProgress(quiet) as progress:
@@ -58,7 +58,7 @@ def plan(
 
 def facts(planned: Planned, jobs: int) -> dict[str, Any]:
     """What `plan` says, as plain values; bytes are estimates but for raw_bytes."""
-    from ..build import peak_memory_bytes, stored_bytes
+    from ..planned import peak_memory_bytes, stored_bytes
 
     made = planned.plan
     interval_s = float(made.pipeline.frame.interval_ns) / 1e9

@@ -18,8 +18,8 @@ from rich.text import Text
 from ..records import Fault
 
 if TYPE_CHECKING:
-    from ..build import Planned
     from ..plan import Plan
+    from ..planned import Planned
 
 PLAIN_EVERY_S = 10.0
 
