@@ -24,6 +24,8 @@ import zarr
 
 SPLITS = ("train", "val", "test")
 HEIGHT, WIDTH = 96, 128  # the whole picture, at the size of most sources: the strip has cells of 8 pixels
+CLIP_COLUMNS = ("row", "label", "start_ns", "error", "error_kind")
+WINDOW_COLUMNS = ("clip", "label", "ok", "time_ns", "clamped")
 Case = dict[str, Any]
 
 
@@ -198,7 +200,7 @@ class Got:
         self.attrs = dict(self.group.attrs)
         self.classes: list[str] = list(self.attrs["classes"])
         self.axes: list[str] = list(self.attrs.get("axes") or [])
-        self.clips = {name: np.asarray(array[:]) for name, array in self.group["clips"].arrays()}
+        self.clips = {name: np.asarray(self.group["clips"][name][:]) for name in CLIP_COLUMNS}
         self.rows: dict[int, Row] = {}
         for i, number in enumerate(self.clips["row"]):
             self._clip(i, int(number))
@@ -223,7 +225,8 @@ class Got:
 
     def _split(self, split: str) -> None:
         group = self.group[split]
-        col = {name: np.asarray(array[:]) for name, array in group.arrays() if name != "frames"}
+        columns = (*WINDOW_COLUMNS, *(("imu", "imu_ok") if self.axes else ()))
+        col = {name: np.asarray(group[name][:]) for name in columns}
         frames = group["frames"]
         for lo in range(0, frames.shape[0], 32):  # a shard at a time: a long clip's pictures need not fit in memory
             block = np.asarray(frames[lo : lo + 32])

@@ -75,14 +75,15 @@ def run_with_doubtful_manifest(case: Case, root: Path, tmp_path: Path) -> None:
 
 
 def check_refusal(case: Case, root: Path, ran: Ran, out: Path) -> None:
-    import hfprep as package
+    from hfprep import build_store
+    from hfprep.errors import HfprepError
 
     assert ran.code == 1, f"exit code {ran.code}: {ran.text}"
     assert not out.exists() or not finished(out), "a refused manifest left a store that looks finished"
     assert case.get("manifest_mention", "") in ran.text
     assert len(ran.text.strip().splitlines()) == 1, f"a fault is one line: {ran.text}"
-    with pytest.raises(package.HfprepError) as caught:
-        package.build_store(root / case["manifest"], out)
+    with pytest.raises(HfprepError) as caught:
+        build_store(root / case["manifest"], out)
     assert caught.value.kind == case["manifest_error"]
 
 
