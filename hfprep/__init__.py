@@ -11,8 +11,8 @@ try:
 except PackageNotFoundError:  # run from a folder that was never installed
     __version__ = "0+unknown"
 
-_LAZY = {"build_store": "build", "open_store": "store", "load_pipeline": "pipeline"}
-__all__ = ["__version__", "build_store", "load_pipeline", "open_store"]
+_LAZY = {"HfprepError": "errors", "build_store": "build", "open_store": "store", "load_pipeline": "pipeline"}
+__all__ = ["HfprepError", "__version__", "build_store", "load_pipeline", "open_store"]
 
 
 def __getattr__(name: str) -> Any:  # nothing heavy is imported until it is used

@@ -15,6 +15,7 @@ from .records import Fault, Manifest
 from .survey import Survey, survey, with_limit
 
 BASE_MEMORY = 150 << 20  # the interpreter with its libraries
+DECODER_MEMORY = 60 << 20  # decoder and filter graph of one clip, measured at 480x360
 STORED_SHARE = {"raw": 1.0, "lz4": 0.9, "zstd": 0.7}  # of the raw pixels; measured 0.82 and 0.57 on real windows, with room
 
 
@@ -162,9 +163,9 @@ def stored_bytes(made: plan.Plan, written: Collection[tuple[str, int]] = ()) -> 
 
 
 def peak_memory_bytes(made: plan.Plan, jobs: int) -> int:
-    """About how much memory a build takes: per job one clip (at most the budget), one shard of windows raw and one encoded."""
+    """About how much memory a build takes: per job a decoder, one clip (at most the budget), two open shards and one encoded."""
     layout = made.layout
     longest = int(made.n_ticks.max(initial=0)) * layout.height * layout.width * 3
     clip = min(longest, made.pipeline.store.clip_budget_mb << 20)
     shard = min(layout.windows_per_shard, max(layout.rows)) * layout.window_bytes
-    return BASE_MEMORY + jobs * (clip + 2 * shard)
+    return BASE_MEMORY + jobs * (DECODER_MEMORY + clip + 3 * shard)
