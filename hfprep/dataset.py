@@ -135,13 +135,16 @@ class _Buffers:
 
     def take(self, shape: tuple[int, ...]) -> tuple[U8, Tensor]:
         """An array u8 of this shape and the tensor that shares its memory; the content is undefined."""
-        if get_worker_info() is not None:  # the tensor moves to shared memory and leaves with it: nothing to take again
-            tensor = torch.empty(shape, dtype=torch.uint8)
+        need = math.prod(shape)
+        if get_worker_info() is not None:
+            # A worker's tensor leaves through shared memory: made there at once, as torch's own collate does, it is not copied again,
+            # and it costs half. It cannot be taken again: nobody tells the worker when the main process is done with it.
+            storage: torch.UntypedStorage = torch.UntypedStorage._new_shared(need)  # type: ignore[no-untyped-call]
+            tensor = torch.empty(0, dtype=torch.uint8).set_(storage).view(shape)
             return tensor.numpy(), tensor
         if torch.cuda.is_available():  # torch takes pinned memory again itself, after the copies that still run
             tensor = torch.empty(shape, dtype=torch.uint8, pin_memory=True)
             return tensor.numpy(), tensor
-        need = math.prod(shape)
         memory = self._free.pop() if self._free else np.empty(0, np.uint8)
         if memory.size < need:
             memory = np.empty(need, np.uint8)

@@ -1,0 +1,363 @@
+"""How fast windows are read, as shares of a plain memcpy of the same bytes: hfprep and others on the same windows.
+
+usage: python benchmarks/read.py [--store STORE] [--windows 160] [--rounds 5] [--batch 16] [--only NAME ...] [--folder DIR]
+
+All readers run in this process, one after the other in every round, so that a busy machine slows them alike; a row is the median
+of its rounds. Each gives shuffled batches, uint8 (B,K,H,W,3), from a warm page cache; what it gives is compared with the windows
+once. "cpu" is the same share by CPU seconds, which a busy machine disturbs less. Peers come with: pip install 'hfprep[bench]'.
+Windows are drawn (moving shapes on a textured ground with sensor noise) or taken from a finished store.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from hfprep import forms, store
+from hfprep.dataset import HyperframeDataset, loader
+from hfprep.layout import Layout
+from hfprep.records import ShardData
+
+Epoch = Callable[[np.ndarray], Iterator[Any]]  # an order of windows -> batches: (frames, the windows' numbers)
+
+
+def draw(count: int, k: int, side: int) -> np.ndarray:
+    """Windows u8 (count,k,side,side,3), about as compressible as real video at this size (lz4 0.8, zstd 0.6 of raw)."""
+    rng = np.random.default_rng(0)
+    windows = np.empty((count, k, side, side, 3), np.uint8)
+    y, x = np.mgrid[:side, :side]
+    for window in windows:
+        waves = [np.sin(x / rng.uniform(12, 60) + y / rng.uniform(12, 60) + rng.uniform(0, 6)) for _ in range(5)]
+        ground = np.stack([sum(waves[c : c + 3]) for c in range(3)], -1) * 18 + rng.uniform(60, 190, 3)
+        ground = ground // 6 * 6  # flat places, as a video codec leaves them
+        grain = rng.integers(-3, 4, (2 * side, side, 1)) * (rng.random((2 * side, side, 1)) < 0.6)
+        left, top, speed = rng.integers(0, side // 2), rng.integers(0, side // 2), rng.integers(1, 4)
+        for j in range(k):
+            picture = ground + grain[(7 * j) % side :][:side]
+            place = (left + speed * j) % (side - side // 4)
+            picture[top : top + side // 4, place : place + side // 4] += 40
+            window[j] = picture.clip(0, 255)
+    return windows
+
+
+def taken(path: str, count: int) -> np.ndarray:
+    """The first windows of a store's train split."""
+    reader = store.open_store(path)["train"]
+    return reader.read(np.flatnonzero(reader.columns["ok"])[:count])["frames"]
+
+
+def write_store(path: Path, windows: np.ndarray, codec: str) -> None:
+    count, k, height, width, _ = windows.shape
+    layout = Layout(k, 0, height, width, (), codec, 32, (count, 0, 0))
+    store.create(path, layout, {"classes": ["a"], "class_weight": [1.0], "axes": [], "pipeline": {}}, {"id": ["a"]})
+    for split, index in layout.shards():
+        first, last = layout.shard_rows(split, index)
+        columns: dict[str, Any] = {
+            s.name: np.zeros((last - first, *s.shape[1:]), s.dtype) for s in layout.columns(split) if s.name != "digest"
+        }
+        columns["ok"][:] = True
+        store.write_shard(path, layout, ShardData(split, index, windows[first:last], columns, ()))
+    store.finish(path)
+
+
+def memcpy(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
+    """The limit: one copy from a mapped file into a reused batch."""
+    windows.tofile(folder / "flat.bin")
+    flat = np.memmap(folder / "flat.bin", np.uint8, "r", shape=windows.shape)
+    out = np.empty((batch, *windows.shape[1:]), np.uint8)
+
+    def epoch(order: np.ndarray) -> Iterator[Any]:
+        for rows in batches(order, batch):
+            for position, row in enumerate(rows):
+                np.copyto(out[position], flat[row])
+            yield out[: len(rows)], rows
+
+    return epoch
+
+
+def hfprep(codec: str, workers: int | None = None) -> Callable[[Path, np.ndarray, int], Epoch]:
+    """The Dataset, called for whole batches; with workers through its DataLoader."""
+
+    def prepare(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
+        path = folder / f"{codec}.zarr"
+        if not path.exists():
+            write_store(path, windows, codec)
+        data = HyperframeDataset(path, "train")
+
+        def epoch(order: np.ndarray) -> Iterator[Any]:
+            for rows in batches(order, batch):
+                found = data.__getitems__(rows.tolist())
+                yield found["frames"].permute(0, 1, 3, 4, 2).numpy(), rows
+
+        def loaded(order: np.ndarray) -> Iterator[Any]:
+            turn.rows = order.tolist()
+            for found in batched:
+                yield found["frames"].permute(0, 1, 3, 4, 2).numpy(), found["row"].numpy()
+
+        turn = Order(list(range(len(windows))))
+        batched = loader(data, batch, sampler=turn, workers=workers or 0)  # its workers live on from round to round
+        return epoch if workers is None else loaded
+
+    return prepare
+
+
+class Order:
+    """A sampler that gives the order of the round."""
+
+    def __init__(self, rows: list[int]) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def plain_zarr(codec: str) -> Callable[[Path, np.ndarray, int], Epoch]:
+    """zarr-python on the same store, one call a window, into a reused batch."""
+
+    def prepare(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
+        import zarr
+
+        array = zarr.open_array(folder / f"{codec}.zarr/train/frames", mode="r")
+        out = np.empty((batch, *windows.shape[1:]), np.uint8)
+
+        def epoch(order: np.ndarray) -> Iterator[Any]:
+            for rows in batches(order, batch):
+                for position, row in enumerate(rows):
+                    out[position] = array[int(row)]
+                yield out[: len(rows)], rows
+
+        return epoch
+
+    return prepare
+
+
+def tensorstore(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
+    """tensorstore on the raw store, all windows of a batch in flight, into a reused batch."""
+    import tensorstore as ts
+
+    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(folder / "raw.zarr/train/frames")}}
+    array = ts.open(spec, open=True, context=ts.Context({"cache_pool": {"total_bytes_limit": 0}})).result()
+    out = np.empty((batch, *windows.shape[1:]), np.uint8)
+
+    def epoch(order: np.ndarray) -> Iterator[Any]:
+        for rows in batches(order, batch):
+            for wait in [ts.copy(array[int(row)], ts.array(out[position])) for position, row in enumerate(rows)]:
+                wait.result()
+            yield out[: len(rows)], rows
+
+    return epoch
+
+
+def npy_files(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
+    """One .npy a window, np.load and the usual collate."""
+    (folder / "npy").mkdir()
+    for number, window in enumerate(windows):
+        np.save(folder / f"npy/{number}.npy", window)
+
+    def epoch(order: np.ndarray) -> Iterator[Any]:
+        for rows in batches(order, batch):
+            yield collate([torch.from_numpy(np.load(folder / f"npy/{row}.npy")) for row in rows]), rows
+
+    return epoch
+
+
+def webdataset(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
+    """webdataset, .npy in tar files of 32, shuffled by shards and in a buffer of two shards, usual collate."""
+    import webdataset as wds
+
+    (folder / "wds").mkdir()
+    with wds.ShardWriter(f"file:{folder}/wds/%04d.tar", maxcount=32, verbose=0) as sink:
+        for number, window in enumerate(windows):
+            sink.write({"__key__": f"{number:06d}", "npy": window})
+    files = sorted(str(file) for file in (folder / "wds").iterdir())
+
+    def epoch(order: np.ndarray) -> Iterator[Any]:
+        rows: list[int] = []
+        held: list[torch.Tensor] = []
+        for found in wds.WebDataset(files, shardshuffle=len(files), seed=int(order[0])).shuffle(64).decode():
+            rows.append(int(found["__key__"]))
+            held.append(torch.from_numpy(found["npy"]))
+            if len(rows) == batch:
+                yield collate(held), np.array(rows)
+                rows, held = [], []
+        if rows:
+            yield collate(held), np.array(rows)
+
+    return epoch
+
+
+def mosaic(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
+    """MosaicML Streaming (MDS), uncompressed, random access, usual collate."""
+    from streaming import LocalDataset, MDSWriter
+
+    shape = ",".join(map(str, windows.shape[1:]))
+    with MDSWriter(out=str(folder / "mds"), columns={"x": f"ndarray:uint8:{shape}"}, size_limit=1 << 27) as sink:
+        for window in windows:
+            sink.write({"x": window})
+    data = LocalDataset(str(folder / "mds"))
+
+    def epoch(order: np.ndarray) -> Iterator[Any]:
+        for rows in batches(order, batch):
+            yield collate([torch.from_numpy(data[int(row)]["x"].copy()) for row in rows]), rows
+
+    return epoch
+
+
+def lightning(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
+    """litdata, uncompressed chunks, random access, usual collate."""
+    from litdata import StreamingDataset
+    from litdata.streaming.cache import Cache
+
+    (folder / "lit").mkdir()
+    cache = Cache(str(folder / "lit"), chunk_bytes=1 << 27)
+    for number, window in enumerate(windows):
+        cache[number] = {"x": torch.from_numpy(window)}
+    cache.done()
+    cache.merge()
+    data = StreamingDataset(str(folder / "lit"))
+
+    def epoch(order: np.ndarray) -> Iterator[Any]:
+        for rows in batches(order, batch):
+            yield collate([data[int(row)]["x"] for row in rows]), rows
+
+    return epoch
+
+
+def batches(order: np.ndarray, batch: int) -> Iterator[np.ndarray]:
+    return (order[start : start + batch] for start in range(0, len(order), batch))
+
+
+def collate(tensors: list[torch.Tensor]) -> np.ndarray:
+    return torch.utils.data.default_collate(tensors).numpy()
+
+
+READERS: dict[str, tuple[str, Callable[[Path, np.ndarray, int], Epoch]]] = {  # name -> (package it needs, how to prepare it)
+    "memcpy": ("", memcpy),
+    "hfprep raw": ("", hfprep("raw")),
+    "hfprep lz4": ("", hfprep("lz4")),
+    "hfprep zstd": ("", hfprep("zstd")),
+    "hfprep raw, loader, 0 workers": ("", hfprep("raw", 0)),
+    "hfprep raw, loader, 2 workers": ("", hfprep("raw", 2)),
+    "zarr, same raw store": ("zarr", plain_zarr("raw")),
+    "zarr, same lz4 store": ("zarr", plain_zarr("lz4")),
+    "tensorstore, same raw store": ("tensorstore", tensorstore),
+    "npy files": ("", npy_files),
+    "webdataset npy": ("webdataset", webdataset),
+    "MosaicML MDS": ("streaming", mosaic),
+    "litdata": ("litdata", lightning),
+}
+
+
+def measure(windows: np.ndarray, folder: Path, names: list[str], rounds: int, batch: int) -> None:
+    """Run all readers round by round and print the table."""
+    ready: dict[str, Epoch] = {}
+    for name in names:
+        package, prepare = READERS[name]
+        if package and find_spec(package) is None:
+            print(f"{name:32s} not installed")
+            continue
+        ready[name] = prepare(folder, windows, batch)
+    rates: dict[str, list[tuple[float, float]]] = {name: [] for name in ready}
+    rng = np.random.default_rng(1)
+    for turn in range(rounds + 1):  # the first one warms up and checks
+        order = rng.permutation(len(windows))
+        for name, epoch in ready.items():
+            gc.collect()
+            seen, clock, cpu = 0, time.perf_counter(), cpu_seconds()
+            for frames, rows in epoch(order):
+                seen += len(rows)
+                if turn == 0 and not np.array_equal(frames, windows[rows]):
+                    raise SystemExit(f"{name} gives other windows than were written")
+            if seen != len(windows):
+                raise SystemExit(f"{name} gave {seen} of {len(windows)} windows")
+            if turn:
+                rates[name].append((seen / (time.perf_counter() - clock), seen / (cpu_seconds() - cpu)))
+    print(f"\n{len(windows)} windows of {'x'.join(map(str, windows.shape[1:]))}, batch {batch}, {rounds} rounds, medians")
+    print(f"{'reader':32s} {'windows/s':>9s} {'of memcpy':>9s} {'cpu':>6s}")
+    for name, found in rates.items():
+        share, cpu_share = (statistics.median(a[i] / b[i] for a, b in zip(found, rates["memcpy"])) for i in (0, 1))
+        cpu_text = "" if "workers" in name and " 0 " not in name else f"{cpu_share:6.2f}"
+        print(f"{name:32s} {statistics.median(rate for rate, _ in found):9.0f} {share:9.2f} {cpu_text:>6s}")
+
+
+def cpu_seconds() -> float:
+    return time.process_time()
+
+
+def normalisation(windows: np.ndarray, rounds: int) -> None:
+    """One operation on a whole batch against numpy frame by frame."""
+    frames = torch.from_numpy(windows[:16].copy()).permute(0, 1, 4, 2, 3)
+    mean, std = (np.array(values, np.float32) for values in (forms.MEAN, forms.STD))
+
+    def numpy_frames() -> None:
+        for window in windows[:16]:
+            for frame in window:
+                _ = (frame.astype(np.float32) / 255 - mean) / std
+
+    devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+    print("\nnormalisation of one batch of 16, ms (median)")
+    print(f"  numpy, frame by frame            {median_ms(numpy_frames, rounds):8.1f}")
+    for device in devices:
+        here = frames.to(device)
+
+        def whole(here: torch.Tensor = here) -> None:
+            forms.normalise(here)
+            if here.is_cuda:
+                torch.cuda.synchronize()
+
+        print(f"  forms.normalise, {device:16s}{median_ms(whole, rounds):8.1f}")
+
+
+def median_ms(work: Callable[[], None], rounds: int) -> float:
+    times = []
+    for _ in range(rounds + 1):
+        start = time.perf_counter()
+        work()
+        times.append(1000 * (time.perf_counter() - start))
+    return statistics.median(times[1:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", help="take the windows from this finished store")
+    parser.add_argument("--windows", type=int, default=160)
+    parser.add_argument("--size", type=int, default=32, help="frames of a drawn window")
+    parser.add_argument("--side", type=int, default=160, help="height and width of a drawn window")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--only", nargs="*", default=[], help="readers whose name holds one of these words (memcpy always runs)")
+    parser.add_argument("--folder", help="where the files go for the time of the run; default: the folder for temporary files")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    windows = taken(options.store, options.windows) if options.store else draw(options.windows, options.size, options.side)
+    names = [name for name in READERS if name == "memcpy" or not options.only or any(word in name for word in options.only)]
+    folder = Path(tempfile.mkdtemp(prefix="hfprep-read-", dir=options.folder))
+    try:
+        measure(windows, folder, names, options.rounds, options.batch)
+        for codec in ("raw", "lz4", "zstd"):
+            if (folder / f"{codec}.zarr").exists():
+                print(f"{codec}.zarr: {store.size_bytes(folder / f'{codec}.zarr') / windows.nbytes:.2f} of the raw bytes")
+        if not options.only:
+            normalisation(windows, options.rounds)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()
