@@ -153,10 +153,11 @@ def tensorstore(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
     spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(folder / "raw.zarr/train/frames")}}
     array = ts.open(spec, open=True, context=ts.Context({"cache_pool": {"total_bytes_limit": 0}})).result()
     out = np.empty((batch, *windows.shape[1:]), np.uint8)
+    places = [ts.array(place, copy=False, write=True) for place in out]
 
     def epoch(order: np.ndarray) -> Iterator[Any]:
         for rows in batches(order, batch):
-            for wait in [ts.copy(array[int(row)], ts.array(out[position])) for position, row in enumerate(rows)]:
+            for wait in [places[position].write(array[int(row)]) for position, row in enumerate(rows)]:
                 wait.result()
             yield out[: len(rows)], rows
 

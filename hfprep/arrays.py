@@ -28,7 +28,13 @@ PIXELS: dict[str, list[dict[str, Any]]] = {
     "lz4": [
         {
             "name": "blosc",
-            "configuration": {"typesize": 1, "cname": "lz4", "clevel": shards.LZ4_LEVEL, "shuffle": "noshuffle", "blocksize": 0},
+            "configuration": {
+                "typesize": 1,
+                "cname": "lz4",
+                "clevel": shards.LZ4_LEVEL,
+                "shuffle": "noshuffle",
+                "blocksize": shards.LZ4_BLOCK,
+            },
         }
     ],
     "zstd": [{"name": "zstd", "configuration": {"level": shards.ZSTD_LEVEL, "checksum": False}}],
@@ -127,10 +133,19 @@ def decode(document: dict[str, Any], fetch: Callable[[str], bytes]) -> NDArray[A
     return values
 
 
-def frames_codecs(spec: ArraySpec, document: dict[str, Any]) -> str | None:
-    """The name of the codec of a pixel array whose metadata is as written here; None for anything else."""
-    known = (codec for codec in PIXELS if json.loads(_frames_json(spec, codec)) == {**document, "attributes": {}})
-    return next(known, None)
+def frames_codec(spec: ArraySpec, document: dict[str, Any]) -> str | None:
+    """The codec of a pixel array whose metadata is as written here, whatever the levels (what is encoded tells them itself); else None."""
+    for codec, ours in PIXELS.items():
+        try:
+            inner = document["codecs"][0]["configuration"]["codecs"]
+            same = [step["name"] for step in inner[1:]] == [step["name"] for step in ours]
+            sharding = {**document["codecs"][0]["configuration"], "codecs": [inner[0], *ours]}
+        except (KeyError, TypeError, IndexError):
+            return None
+        levelled = {**document, "attributes": {}, "codecs": [{**document["codecs"][0], "configuration": sharding}, *document["codecs"][1:]]}
+        if same and json.loads(_frames_json(spec, codec)) == levelled:
+            return codec
+    return None
 
 
 def _texts(data: bytes) -> NDArray[Any]:

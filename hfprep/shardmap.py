@@ -34,7 +34,7 @@ class ShardMap:
 
     def __init__(self, folder: Path, split: str, layout: Layout) -> None:
         self._folder, self._split, self._layout = folder, split, layout
-        self._coder = shards.coder(layout.codec)
+        self._coder: Any = None  # None: raw
         self._open: OrderedDict[int, _Shard] = OrderedDict()
         self._foreign: Any = None  # the zarr array where zarr must read
         self._checked = False
@@ -67,11 +67,13 @@ class ShardMap:
     def _check(self) -> None:
         place = self._folder / self._split / "frames"
         try:
-            known = arrays.frames_codecs(self._layout.frames(self._split), json.loads((place / "zarr.json").read_bytes()))
-            if known != self._layout.codec:
+            known = arrays.frames_codec(self._layout.frames(self._split), json.loads((place / "zarr.json").read_bytes()))
+            if known is None:
                 import zarr  # half a second, in every worker process: only where it is needed
 
                 self._foreign = zarr.open_array(place, mode="r", zarr_format=3)
+            else:
+                self._coder = shards.coder(known)
         except (OSError, ValueError, KeyError, TypeError) as fault:
             raise StoreError(
                 f"{self._split}/frames cannot be read: {fault}",

@@ -22,7 +22,9 @@ from .records import U8
 # One thread a call: the same bytes everywhere, no threads that a fork would lose. zarr sets the same when it is imported.
 numcodecs.blosc.use_threads = False
 
-LZ4_LEVEL, ZSTD_LEVEL = 5, 1  # zstd 3 encodes at half the speed of 1 and decodes no faster
+# Level 1 in blocks of 256 KiB decodes 1.5 times as fast as Blosc's usual level 5 and takes 5 % more (0.83 of raw against 0.79, real
+# windows); its automatic blocks of 64 KiB lose most of that. zstd 3 encodes at half the speed of 1 and decodes no faster.
+LZ4_LEVEL, LZ4_BLOCK, ZSTD_LEVEL = 1, 1 << 18, 1
 MISSING = np.uint64(2**64 - 1)  # Zarr's mark of a chunk that is not there
 MAX_BLOSC = 2**31 - 1 - 16  # Blosc's own limit for one buffer
 
@@ -32,7 +34,7 @@ Decode = Callable[[Any, Any], Any]
 def coder(codec: str) -> Any:
     """The numcodecs codec of a `store.codec` name; None for raw."""
     if codec == "lz4":
-        return Blosc("lz4", LZ4_LEVEL, Blosc.NOSHUFFLE, 0)  # shuffling does nothing for bytes
+        return Blosc("lz4", LZ4_LEVEL, Blosc.NOSHUFFLE, LZ4_BLOCK)  # shuffling does nothing for bytes
     return Zstd(ZSTD_LEVEL) if codec == "zstd" else None
 
 

@@ -18,9 +18,10 @@ import xxhash
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numcodecs.blosc import Blosc
 from storekit import Made, make_store
 
-from hfprep import commit, store
+from hfprep import commit, shards, store
 from hfprep import layout as layout_module
 from hfprep.errors import StoreError
 from hfprep.layout import FORMAT_VERSION, Layout
@@ -468,3 +469,15 @@ def test_columns_of_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for name, values in made.columns["train"].items():
         assert np.array_equal(plain[name][:], values), name
         assert np.array_equal(ours.columns[name], values), name
+
+
+def test_other_levels_are_read_directly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, "coder", lambda codec: Blosc("lz4hc", 7, Blosc.SHUFFLE, 0))
+        made = make_store(tmp_path / "s.zarr", n_clips=2, codec="lz4")
+    document = made.path / "train/frames/zarr.json"
+    document.write_text(
+        document.read_text().replace('"lz4"', '"lz4hc"').replace('"clevel": 1', '"clevel": 7').replace("noshuffle", "shuffle")
+    )
+    monkeypatch.setattr(zarr, "open_array", None)
+    assert np.array_equal(store.open_store(made.path)["train"].read([3, 0])["frames"], made.frames["train"][[3, 0]])
