@@ -48,7 +48,12 @@ def test_normalise_is_one_mean_and_std_for_all_frames() -> None:
     # a step of brightness between two frames is still there: the same number of units wherever it happens
     steps = found[:, 1:, 0] - found[:, :-1, 0]
     assert torch.allclose(steps, torch.full_like(steps, 10 / 255 / 0.5), atol=1e-5)
-    assert torch.equal(forms.normalise(frames.float(), mean, std), found)
+    values, before = frames.float(), frames.clone()
+    assert torch.equal(forms.normalise(values, mean, std), found)
+    assert torch.equal(values, before.float())  # what was given is left alone
+    planar = forms.normalise(frames.contiguous(), mean, std)
+    assert torch.allclose(planar, found, atol=1e-6)
+    assert planar.is_contiguous()
 
 
 def test_normalise_keeps_the_memory_format() -> None:
