@@ -87,6 +87,11 @@ class HyperframeDataset(Dataset[Batch]):
         """Draw the shifts of this epoch: the same for the same seed and epoch, whatever the workers and the order."""
         self._epoch.fill_(epoch)
 
+    def load_columns(self) -> None:
+        """Read the small columns now: worker processes that are forked later share them instead of holding one copy each."""
+        for name in ("clamped", "time_ns", "weight", "label", "clip", *(("imu", "imu_ok") if self.axes else ())):
+            _ = self._reader.columns[name]
+
     def __getitem__(self, index: int) -> Batch:
         return {name: values[0] for name, values in self.__getitems__([index]).items()}
 
@@ -177,6 +182,8 @@ def loader(
     workers  processes that read; 0 reads in this one, which is the fastest for raw and lz4 stores on a local disk
     start    how the workers start: fork, spawn or forkserver; None: as Python does by itself
     """
+    if workers:
+        dataset.load_columns()
     if shuffle is None:
         shuffle = sampler is None and dataset.split == "train"
     return DataLoader(
