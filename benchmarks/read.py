@@ -98,7 +98,7 @@ def hfprep(codec: str, workers: int | None = None) -> Callable[[Path, np.ndarray
 
         def epoch(order: np.ndarray) -> Iterator[Any]:
             for rows in batches(order, batch):
-                found = data.__getitems__(rows.tolist())
+                found = data.read(rows.tolist())
                 yield found["frames"].permute(0, 1, 3, 4, 2).numpy(), rows
 
         def loaded(order: np.ndarray) -> Iterator[Any]:

@@ -17,7 +17,7 @@ from .records import I64, SPLITS, U8
 try:
     import torch
     from torch import Tensor
-    from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
+    from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, Sampler, SequentialSampler, get_worker_info
 except ImportError:
     raise UsageError("training needs torch, which is not installed", remedy="pip install 'hfprep[train]'", kind="no_torch") from None
 
@@ -92,11 +92,19 @@ class HyperframeDataset(Dataset[Batch]):
         for name in ("clamped", "time_ns", "weight", "label", "clip", *(("imu", "imu_ok") if self.axes else ())):
             _ = self._reader.columns[name]
 
-    def __getitem__(self, index: int) -> Batch:
-        return {name: values[0] for name, values in self.__getitems__([index]).items()}
+    def __getitem__(self, index: int | Sequence[int]) -> Batch:
+        """One item, or the batch of a list of indexes."""
+        if isinstance(index, list):
+            return self.read(index)
+        return {name: values[0] for name, values in self.read([int(index)]).items()}  # type: ignore[arg-type]
 
-    def __getitems__(self, indexes: Sequence[int]) -> Batch:
-        """A whole batch in one go; what DataLoader calls where it finds it."""
+    def __getitems__(self, indexes: Sequence[int]) -> list[Batch]:
+        """Items as a plain torch DataLoader asks for them and collates them; `loader` takes whole batches, which is faster."""
+        batch = self.read(indexes)
+        return [{name: values[k] for name, values in batch.items()} for k in range(len(indexes))]
+
+    def read(self, indexes: Sequence[int]) -> Batch:
+        """The batch of some items, read in one go."""
         rows = self.rows[np.asarray(indexes, np.int64)]
         first = self._first + self._shift(rows)
         array, frames = self._buffers.take((len(rows), self.t, *self.store.layout.frames(self.split).shape[2:]))
@@ -186,16 +194,17 @@ def loader(
         dataset.load_columns()
     if shuffle is None:
         shuffle = sampler is None and dataset.split == "train"
+    generator = torch.Generator().manual_seed(seed)
+    if sampler is None:
+        sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
     return DataLoader(
         dataset,
-        batch_size=batch,
-        shuffle=shuffle if sampler is None else None,
-        sampler=sampler,
+        batch_size=None,  # the sampler gives lists of indexes: one list, one batch, nothing to collate
+        sampler=BatchSampler(sampler, batch, drop_last),
         num_workers=workers,
         collate_fn=_as_it_is,
         pin_memory=torch.cuda.is_available(),
-        drop_last=drop_last,
-        generator=torch.Generator().manual_seed(seed),
+        generator=generator,
         persistent_workers=workers > 0,
         multiprocessing_context=start if workers else None,
     )

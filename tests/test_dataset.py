@@ -36,7 +36,7 @@ def test_rows_that_are_not_ok_never_appear(made: Made) -> None:
     good = np.flatnonzero(made.columns["train"]["ok"])
     assert len(good) == made.layout.n_rows("train") - 5
     assert len(train) == len(good)
-    batch = train.__getitems__(range(len(train)))
+    batch = train.read(range(len(train)))
     assert batch["row"].tolist() == good.tolist()
     assert 1 not in batch["clip"]
     assert np.array_equal(train.labels, made.columns["train"]["label"][good])
@@ -45,7 +45,7 @@ def test_rows_that_are_not_ok_never_appear(made: Made) -> None:
 
 def test_a_batch_is_what_was_stored(made: Made) -> None:
     train = HyperframeDataset(made.path, "train")
-    batch = train.__getitems__([7, 0, 7])
+    batch = train.read([7, 0, 7])
     rows, middle = batch["row"], list(range(MARGIN, MARGIN + SIZE))
     columns = {name: values[rows.numpy()] for name, values in made.columns["train"].items()}
     assert batch["frames"].dtype == torch.uint8
@@ -69,7 +69,7 @@ def test_a_batch_is_what_was_stored(made: Made) -> None:
 )
 def test_the_middle_frames_at_every_step(made: Made, t: int, step: int, ticks: list[int]) -> None:
     train = HyperframeDataset(made.path, "train", t=t, step=step)
-    batch = train.__getitems__([1, 4])
+    batch = train.read([1, 4])
     assert np.array_equal(batch["frames"], stored(made, batch["row"], ticks))
     assert np.array_equal(batch["clamped"], made.columns["train"]["clamped"][batch["row"].numpy()][:, ticks])
     assert np.array_equal(batch["center_ns"], made.columns["train"]["center_ns"][batch["row"].numpy()])
@@ -77,7 +77,7 @@ def test_the_middle_frames_at_every_step(made: Made, t: int, step: int, ticks: l
 
 def test_centres_move_by_epoch_and_seed_only(made: Made) -> None:
     def shifts(train: HyperframeDataset) -> list[int]:
-        batch = train.__getitems__(range(len(train)))
+        batch = train.read(range(len(train)))
         found = []
         for row, frame, center in zip(batch["row"], batch["frames"][:, 0], batch["center_ns"]):
             (tick,) = [s for s in range(made.layout.length) if np.array_equal(frame, made.frames["train"][row, s].transpose(2, 0, 1))][:1]
@@ -112,30 +112,30 @@ def test_splits_and_stores_that_are_not_there(made: Made, tmp_path: Path) -> Non
 
 def test_memory_of_a_batch_is_taken_again_only_when_nothing_refers_to_it(made: Made) -> None:
     train = HyperframeDataset(made.path, "train", t=3)
-    first = train.__getitems__([0, 1, 2])
+    first = train.read([0, 1, 2])
     place, corner = first["frames"].data_ptr(), first["frames"][1, 2]
     before = corner.clone()
     del first
-    second = train.__getitems__([3, 4, 5])
+    second = train.read([3, 4, 5])
     assert second["frames"].data_ptr() != place  # `corner` still lies in the first batch
     assert torch.equal(corner, before)
     array = second["frames"].numpy()[0]
     kept, place = array.copy(), second["frames"].data_ptr()
     del second, corner
     gc.collect()
-    third = train.__getitems__([6, 7, 8])
+    third = train.read([6, 7, 8])
     assert third["frames"].data_ptr() != place  # an array is a reference, too
     assert np.array_equal(array, kept)
     del array, third
     places = set()
     for start in range(8):
-        places.add(train.__getitems__([start, start + 1])["frames"].data_ptr())
+        places.add(train.read([start, start + 1])["frames"].data_ptr())
     assert len(places) == 1
 
 
 def test_batches_that_all_live_do_not_share_memory(made: Made) -> None:
     train = HyperframeDataset(made.path, "train", t=1)
-    batches = [train.__getitems__([index]) for index in range(len(train))]
+    batches = [train.read([index]) for index in range(len(train))]
     assert len({batch["frames"].data_ptr() for batch in batches}) == len(train)
     for batch in batches:
         assert np.array_equal(batch["frames"], stored(made, batch["row"], [CENTRE]))
@@ -151,7 +151,7 @@ def test_the_loader_gives_every_window_once_an_epoch(made: Made, workers: int) -
         seen = list(batches)  # all kept: memory that was taken again too early would show
         orders.append(torch.cat([batch["row"] for batch in seen]).tolist())
         for batch in seen:
-            alone = train.__getitems__(np.searchsorted(train.rows, batch["row"].numpy()).tolist())
+            alone = train.read(np.searchsorted(train.rows, batch["row"].numpy()).tolist())
             assert torch.equal(batch["frames"], alone["frames"])  # workers that live on know the epoch
             assert batch["frames"].flatten(0, 1).is_contiguous(memory_format=torch.channels_last)
     assert sorted(orders[0]) == sorted(orders[1]) == train.rows.tolist()
@@ -163,7 +163,7 @@ def test_the_loader_gives_every_window_once_an_epoch(made: Made, workers: int) -
 @pytest.mark.parametrize("start", ["fork", *(pytest.param(name, marks=pytest.mark.long) for name in ("spawn", "forkserver"))])
 def test_four_workers_however_they_are_started(made: Made, start: str) -> None:
     train = HyperframeDataset(made.path, "train", t=3)
-    train.__getitems__([0, 5])  # maps and columns are open already when the workers start
+    train.read([0, 5])  # maps and columns are open already when the workers start
     batches = list(loader(train, batch=2, workers=4, start=start))
     assert sorted(torch.cat([batch["row"] for batch in batches]).tolist()) == train.rows.tolist()
     for batch in batches:
@@ -179,7 +179,7 @@ def test_only_train_is_shuffled_by_itself(made: Made) -> None:
 
 def test_a_dataset_travels_small(made: Made) -> None:
     train = HyperframeDataset(made.path, "train", t=3)
-    train.__getitems__(range(8))
+    train.read(range(8))
     packed = pickle.dumps(train)
     assert len(packed) < 20_000
     assert torch.equal(pickle.loads(packed)[2]["frames"], train[2]["frames"])
@@ -191,3 +191,14 @@ def test_without_torch_the_extra_is_named() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'hfprep[train]'" in done.stdout
+
+
+def test_a_plain_dataloader_gives_the_same_items(tmp_path: Path) -> None:
+    made = make_store(tmp_path / "s.zarr")
+    train = HyperframeDataset(made.path, "train")
+    plain = list(torch.utils.data.DataLoader(train, batch_size=3))
+    ours = list(loader(train, batch=3, shuffle=False))
+    assert len(plain) == len(ours)
+    for a, b in zip(plain, ours):
+        assert a.keys() == b.keys()
+        assert all(torch.equal(a[name], b[name]) for name in a)
