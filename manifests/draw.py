@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 DIRECTIONS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}  # x to the right, y downwards
 RATES = tuple(Fraction(r) for r in (10, 15, 24, 25, Fraction(30000, 1001), 30, 50))
 SIZES = ((64, 64), (72, 64), (80, 72), (72, 80))
+COLOURS = ((240, 240, 240), (245, 225, 80), (90, 225, 235))  # white, yellow, cyan
 SENSOR_HZ = 50
 LEAD_S = 0.2  # sensor rows begin this much before the first frame and end as much after the last
 
@@ -76,7 +77,7 @@ def draw_one(name: str, label: str, split: str, seed: tuple[int, int], rate: Fra
         height=height,
         seed=seed,
         start=(float(rng.random()), float(rng.random())),
-        drift=float(rng.uniform(0.25, 0.4)),
+        drift=float(rng.uniform(0.45, 0.7)),
         burst=0.6,
         burst_s=round(float(rng.uniform(0.4, max(0.5, seconds - 0.4))), 3),
         burst_len=0.6,
@@ -141,7 +142,7 @@ def pictures(drawing: Drawing, times: list[Fraction]) -> Iterator[NDArray[np.uin
     w, h = drawing.width, drawing.height
     radius = rng.uniform(0.16, 0.22) * min(w, h)
     distance = (np.add, np.hypot, np.maximum)[rng.integers(3)]  # from the centre: a diamond, a disc, a square
-    colour = rng.permutation([rng.uniform(210, 255), rng.uniform(120, 255), rng.uniform(0, 160)])
+    colour = np.array(COLOURS[rng.integers(len(COLOURS))], dtype=float)
     ground = _background(rng, w, h)
     x, y = np.arange(w) + 0.5, np.arange(h) + 0.5
     for t in times:
@@ -153,14 +154,15 @@ def pictures(drawing: Drawing, times: list[Fraction]) -> Iterator[NDArray[np.uin
 
 
 def _background(rng: np.random.Generator, w: int, h: int) -> NDArray[np.float64]:
-    """Slow waves of colour, still, with joined edges like the motion."""
+    """Faint slow waves, still, with joined edges like the motion. Faint, because a network that can tell clips apart by their
+    background learns them by heart instead of the motion."""
     y, x = np.mgrid[0:h, 0:w]
     waves = np.zeros((h, w, 3))
     for channel in range(3):
         for _ in range(2):
             kx, ky = rng.integers(-2, 3, size=2)
             waves[..., channel] += np.cos(2 * np.pi * (kx * x / w + ky * y / h + rng.random()))
-    return 70 + 20 * waves
+    return 80 + 4 * waves
 
 
 def frame_times(drawing: Drawing) -> tuple[list[int], Fraction]:
