@@ -8,6 +8,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 STORE ?= demo.zarr
+# compiled modules are kept: without them every start of Python compiles its libraries anew
+unexport PYTHONDONTWRITEBYTECODE
 CODE := $(wildcard hfprep tests manifests benchmarks)
 
 .PHONY: demo test check lint format clean help
@@ -23,7 +25,7 @@ demo: $(VENV)/.installed
 	$(BIN)/hfprep inspect $(STORE)
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadscope
 
 check: lint test
 
@@ -50,9 +52,9 @@ $(BIN)/python:
 
 # a stamp is older than pyproject.toml when the dependencies may have changed
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(PIP) install --no-compile --editable .
+	$(PIP) install --editable .
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(PIP) install --no-compile --editable '.[dev]'
+	$(PIP) install --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
