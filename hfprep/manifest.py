@@ -111,7 +111,7 @@ class _Rows:
             raise BadCell("bad_label", f"no label for {video} in line {line}: give one or take the row out")
         if isinstance(name, int):
             raise BadCell("bad_row", f"id {cells[at['id']]!r} is that of row {name}, too: give each row its own")
-        start, end = self.span(row, line, cells[at["start"]], cells[at["end"]], video)
+        start, end = self.span(cells[at["start"]], cells[at["end"]])
         split = self.split(row, line, cells[at["split"]]) if cells[at["split"]] else ""
         offset = milliseconds_ns(cells[at["imu_offset_ms"]], self.decimal_comma) if cells[at["imu_offset_ms"]] else 0
         extra = tuple([(column, cells[i]) for column, i in self.head.extra])
@@ -119,7 +119,7 @@ class _Rows:
         self.labels.add(label)
         return Clip(row, line, name, path, label, split, group, start, end, imu, offset, extra)
 
-    def span(self, row: int, line: int, start: str, end: str, video: str) -> tuple[int, int | None]:
+    def span(self, start: str, end: str) -> tuple[int, int | None]:
         first = seconds_ns(start, "start", self.decimal_comma) if start else 0
         last = seconds_ns(end, "end", self.decimal_comma) if end else None
         if last is not None and last <= max(first, 0):

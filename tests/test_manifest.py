@@ -186,11 +186,10 @@ def test_decimal_comma_where_semicolons_separate(tmp_path: Path) -> None:
     assert bad(m) == [(1, 2, "bad_row")]
 
 
-def test_a_start_before_the_video_is_cut_and_said(tmp_path: Path) -> None:
-    m = read(tmp_path, "video,label,start,end\na.mp4,sit,-0.5,0.5\nb.mp4,sit,-2,-1\n")
-    assert (m.clips[0].start_ns, m.clips[0].end_ns) == (0, 500_000_000)
-    assert [(f.row, f.kind) for f in warned(m)] == [(1, "bad_time_range")]
-    assert bad(m) == [(2, 3, "bad_time_range")]
+def test_a_start_before_the_video_is_refused(tmp_path: Path) -> None:
+    m = read(tmp_path, "video,label,start,end\na.mp4,sit,-0.5,0.5\nb.mp4,sit,-2,-1\nc.mp4,sit,0,1\n")
+    assert bad(m) == [(1, 2, "bad_time_range"), (2, 3, "bad_time_range")] and len(m.clips) == 1
+    assert "write 0" in m.faults[0].message
 
 
 def test_duplicates(tmp_path: Path) -> None:
