@@ -122,11 +122,11 @@ class _Rows:
     def span(self, start: str, end: str) -> tuple[int, int | None]:
         first = seconds_ns(start, "start", self.decimal_comma) if start else 0
         last = seconds_ns(end, "end", self.decimal_comma) if end else None
-        if last is not None and last <= max(first, 0):
-            raise BadCell("bad_time_range", f"{video}: end {end} is not after start {start or 0}: correct the times")
-        if first < 0:
-            self.note(f"start {start} is before the video begins: cut at 0", "bad_time_range", row, line, video)
-        return max(first, 0), last
+        if first < 0:  # cutting it would move the row's ticks, and shift what is counted from its start
+            raise BadCell("bad_time_range", f"start {start} lies before the video begins: write 0 for its first frame")
+        if last is not None and last <= first:
+            raise BadCell("bad_time_range", f"end {end} is not after start {start or 0}: correct the times")
+        return first, last
 
     def split(self, row: int, line: int, written: str) -> str:
         name, unusual = split_name(written)
