@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -181,3 +182,23 @@ def test_documented_edges_are_clamped() -> None:
             (False, False, False, True): "the last",
         }
         assert words[tuple(clamped[0].tolist())] == repeats
+
+
+def names(cell: str) -> set[str]:
+    return set(re.findall(r"`(\w+)`", cell))
+
+
+def test_architecture_is_what_the_import_rules_hold() -> None:
+    """Each line of the page is a layer; a layer in brackets (a room to come) may be missing."""
+    contracts = tomllib.loads((REPO / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [{name.strip() for name in layer.split("|")} for c in contracts if c["type"] == "layers" for layer in c["layers"]]
+    sure = [needed for layer in layers if (needed := {name for name in layer if not name.startswith("(")})]
+    rows = [names(row[1]) for row in table("architecture.md", "| line | modules")]
+    assert rows == sure
+    assert {name for row in rows for name in row} <= {path.stem for path in (REPO / "hfprep").iterdir()}
+    allowed = {
+        c["protected_modules"][0]: {m.removeprefix("hfprep.") for m in c["allowed_importers"]}
+        for c in contracts
+        if c["type"] == "protected"
+    }
+    assert {row[0]: names(row[1]) for row in table("architecture.md", "| library")} == allowed
