@@ -63,7 +63,7 @@ def write_store(path: Path, windows: np.ndarray, codec: str) -> None:
     layout = Layout(k, 0, height, width, (), codec, 32, (count, 0, 0))
     store.create(path, layout, {"classes": ["a"], "class_weight": [1.0], "axes": [], "pipeline": {}}, {"id": ["a"]})
     for split, index in layout.shards():
-        first, last = layout.shard_rows(split, index)
+        first, last = layout.shard_units(split, index)
         columns: dict[str, Any] = {
             s.name: np.zeros((last - first, *s.shape[1:]), s.dtype) for s in layout.columns(split) if s.name != "digest"
         }

@@ -11,24 +11,28 @@ from .records import F32, I64, U8, Bool, Frames, Hotspot, Timeline
 ENERGY_BATCH = 64  # ticks whose small grey pictures are computed at once in a first pass
 
 
-def in_frames(frames: Frames, size: int) -> Hotspot:
-    """Hotspot of a clip whose frames (T,H,W,3) are at hand, for windows of `size` ticks; damaged ticks do not count as motion."""
+def in_frames(frames: Frames, size: int) -> tuple[Hotspot, F32]:
+    """Hotspot of a clip whose frames (T,H,W,3) are at hand, for windows of `size` ticks, and the energy (T,) that it was found in.
+
+    Damaged ticks do not count as motion.
+    """
     return _found(hotspot.luma(frames.frames), frames.ok, size)
 
 
-def in_file(timeline: Timeline, shown: I64, geometry: decode.Geometry, size: int) -> tuple[Hotspot, Bool]:
-    """Hotspot of a clip too long to be held, and whether each tick's frame decodes whole; shown (T,): frame of each tick.
+def in_file(timeline: Timeline, shown: I64, geometry: decode.Geometry, size: int) -> tuple[Hotspot, F32, Bool]:
+    """Hotspot of a clip too long to be held, its energy, and whether each tick's frame decodes whole; shown (T,): frame of each tick.
 
     The same result as `in_frames`. Raises ClipError (no_frames).
     """
     luma, ok = _small_pictures(timeline, shown, geometry)
-    return _found(luma, ok, size), ok
+    return *_found(luma, ok, size), ok
 
 
-def _found(luma: F32, ok: Bool, size: int) -> Hotspot:
+def _found(luma: F32, ok: Bool, size: int) -> tuple[Hotspot, F32]:
     last = np.maximum.accumulate(np.where(ok, np.arange(len(ok)), -1))
     still = luma[np.where(last < 0, int(np.argmax(ok)), last)]  # a damaged tick shows the last whole one before it
-    return hotspot.find(hotspot.motion_energy(still), size)
+    energy = hotspot.motion_energy(still)
+    return hotspot.find(energy, size), energy
 
 
 def _small_pictures(timeline: Timeline, shown: I64, geometry: decode.Geometry) -> tuple[F32, Bool]:

@@ -61,6 +61,11 @@ def skeleton(layout: Layout, clips: dict[str, list[Any]]) -> dict[str, bytes]:
     return files
 
 
+def clip_files(name: str, values: NDArray[Any]) -> dict[str, bytes]:
+    """Metadata and chunks of one numeric column of `clips/`, to be put beside those that are there."""
+    return {f"clips/{name}/zarr.json": _small_json(_clip_spec(name, len(values), str(values.dtype)), {}), **clip_chunks(name, values)}
+
+
 def group_json(attributes: dict[str, Any]) -> bytes:
     """The zarr.json of a group."""
     return _json({"zarr_format": 3, "node_type": "group", "attributes": attributes})
@@ -80,7 +85,7 @@ def outcome_columns(before: dict[str, list[Any]], outcomes: Iterable[ClipOutcome
     """The columns of `clips/` that preparation tells of; clips without an outcome keep the value before."""
     columns = {name: list(values) for name, values in before.items()}
     for outcome in outcomes:
-        row: dict[str, Any] = {**asdict(outcome), "notes": "; ".join(outcome.notes)}
+        row: dict[str, Any] = {**asdict(outcome), "notes": "; ".join(outcome.notes)}  # the centres are in the windows
         for name, values in columns.items():
             if name != "n_ticks" or outcome.n_ticks:  # 0: it failed before its ticks were counted again
                 values[outcome.clip] = row[name]

@@ -7,7 +7,7 @@ altered record does not decode, so its shard counts as not written.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ def decode(data: bytes) -> Commit:
         count = int(np.prod(shape))
         columns[name] = np.frombuffer(body, dtype, count, start).reshape(shape)
         start += columns[name].nbytes
-    outcomes = tuple(ClipOutcome(**{**o, "notes": tuple(o["notes"])}) for o in header["outcomes"])
+    outcomes = tuple(ClipOutcome(**{**o, "notes": tuple(o["notes"]), "centers": tuple(o["centers"])}) for o in header["outcomes"])
     return Commit(header["split"], header["index"], header["shard_bytes"], columns, outcomes)
 
 
@@ -68,4 +68,4 @@ def merge(a: ClipOutcome, b: ClipOutcome) -> ClipOutcome:
     base = a if a.n_ticks or not b.n_ticks else b
     fault = a if a.error else b
     notes = tuple(dict.fromkeys((*a.notes, *b.notes)))
-    return ClipOutcome(a.clip, base.n_ticks, base.hotspot_ns, base.hotspot_score, base.repeated_share, fault.error, fault.error_kind, notes)
+    return replace(base, clip=a.clip, error=fault.error, error_kind=fault.error_kind, notes=notes)

@@ -105,6 +105,7 @@ class Imu(Table):
 class Store(Table):
     """`[store]`: how the result lies on disk."""
 
+    layout: Literal["windows", "frames"] = "windows"
     codec: Literal["raw", "lz4", "zstd"] = "lz4"
     windows_per_shard: int = Field(32, ge=1, le=65536)
     clip_budget_mb: int = Field(256, ge=1)

@@ -21,13 +21,15 @@ LOOK_AHEAD = 64  # clips looked through for one that ends with the open shard: e
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
     """A plan in numbers: clips, windows before and after balancing as int64 (3, classes) with splits in the order of SPLITS;
-    shards of each split; raw pixels in bytes; seconds between ticks, and from a window's first to its last tick."""
+    shards of each split; raw pixels in bytes of whole windows, and of each tick once (the two layouts of a store); seconds between
+    ticks, and from a window's first to its last tick."""
 
     clips: I64
     before: I64
     after: I64
     shards: tuple[int, int, int]
     raw_bytes: int
+    raw_bytes_once: int
     interval_s: float
     span_s: float
 
@@ -80,6 +82,17 @@ class Plan:
                 first = last
         return tuple(blocks)
 
+    def first_ticks(self) -> I64:
+        """Row of each clip's first tick in its split's tick array, int64 (clips,), -1 where no ticks are stored."""
+        first = np.full(len(self.clips), -1, dtype=np.int64)
+        if self.layout.kind == "frames":
+            for shard in self.shards:
+                row = self.layout.shard_units(shard.split, shard.index)[0]
+                for piece in shard.pieces:
+                    first[piece.clip] = row - piece.first
+                    row += piece.count
+        return first
+
     def digest(self) -> str:
         """sha256 over all that decides the rows, where they lie and what they are made of; not over where the files lie."""
         clips, pieces = self.clips, [piece for shard in self.shards for piece in shard.pieces]
@@ -110,6 +123,7 @@ class Plan:
             after=self._table(cell, self.counts),
             shards=(self.layout.n_shards("train"), self.layout.n_shards("val"), self.layout.n_shards("test")),
             raw_bytes=sum(self.layout.rows) * self.layout.window_bytes,
+            raw_bytes_once=int(self.n_ticks[self.counts > 0].sum()) * self.layout.height * self.layout.width * 3,
             interval_s=interval_s,
             span_s=(self.layout.size - 1) * interval_s,
         )
@@ -121,7 +135,7 @@ class Plan:
 
     def _ends_clip(self, shard: Shard) -> bool:
         last = shard.pieces[-1]
-        return last.first + last.count == int(self.counts[last.clip])
+        return last.first + last.count == int((self.counts if self.layout.kind == "windows" else self.n_ticks)[last.clip])
 
 
 def make(clips: Sequence[Clip], classes: Sequence[str], n_ticks: I64, pipeline: Pipeline, axes: tuple[str, ...] = ()) -> Plan:
@@ -139,12 +153,15 @@ def make(clips: Sequence[Clip], classes: Sequence[str], n_ticks: I64, pipeline: 
     base, counts = _count(labels, np.asarray(n_ticks, dtype=np.int64), splits, pipeline)
     split_of_clip = np.array(splits, dtype="U5")
     shards: list[Shard] = []
-    rows = {}
+    rows, ticks = [], []
+    whole = pipeline.store.layout == "windows"
+    units = counts if whole else np.asarray(n_ticks, dtype=np.int64)
+    per_shard = pipeline.store.windows_per_shard * (1 if whole else pipeline.window.size)  # a shard of about the same size
     for split in SPLITS:
         members = np.flatnonzero((split_of_clip == split) & (counts > 0))
-        rows[split] = int(counts[members].sum())
-        order = _order(_shuffled(members, pipeline.seed, split), counts, pipeline.store.windows_per_shard)
-        shards += _fill(order, counts, split, pipeline.store.windows_per_shard)
+        rows.append(int(counts[members].sum()))
+        ticks.append(int(units[members].sum()))
+        shards += _fill(_order(_shuffled(members, pipeline.seed, split), units, per_shard), units, split, per_shard)
     trained = split_of_clip == "train"
     return Plan(
         pipeline=pipeline,
@@ -155,9 +172,13 @@ def make(clips: Sequence[Clip], classes: Sequence[str], n_ticks: I64, pipeline: 
         n_ticks=np.asarray(n_ticks, dtype=np.int64),
         base_counts=base,
         counts=counts,
-        class_weight=balance.class_weight(np.repeat(labels[trained], counts[trained]), len(classes)),
+        # six decimals: as the store's attributes say them
+        class_weight=balance.class_weight(np.repeat(labels[trained], counts[trained]), len(classes))
+        .astype(np.float64)
+        .round(6)
+        .astype(np.float32),
         shards=tuple(shards),
-        layout=_layout(pipeline, axes, (rows["train"], rows["val"], rows["test"])),
+        layout=_layout(pipeline, axes, rows, ticks),
     )
 
 
@@ -274,7 +295,8 @@ def _fill(order: I64, counts: I64, split: str, per_shard: int) -> list[Shard]:
     return [Shard(split, i, pieces[bounds[i] : bounds[i + 1]]) for i in range(len(opens))]
 
 
-def _layout(pipeline: Pipeline, axes: tuple[str, ...], rows: tuple[int, int, int]) -> Layout:
+def _layout(pipeline: Pipeline, axes: tuple[str, ...], rows: list[int], ticks: list[int]) -> Layout:
+    train, val, test = ticks if pipeline.store.layout == "frames" else (0, 0, 0)
     return Layout(
         size=pipeline.window.size,
         margin=pipeline.window.margin,
@@ -283,5 +305,8 @@ def _layout(pipeline: Pipeline, axes: tuple[str, ...], rows: tuple[int, int, int
         axes=axes,
         codec=pipeline.store.codec,
         windows_per_shard=pipeline.store.windows_per_shard,
-        rows=rows,
+        rows=(rows[0], rows[1], rows[2]),
+        kind=pipeline.store.layout,
+        ticks=(train, val, test),
+        ticks_per_shard=pipeline.store.windows_per_shard * pipeline.window.size if pipeline.store.layout == "frames" else 0,
     )

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from . import __version__, manifest, plan, probe, store
 from .layout import FORMAT_VERSION
 from .pipeline import Pipeline, fingerprint
-from .records import Fault, Manifest
+from .records import SPLITS, Fault, Manifest
 from .survey import Survey, survey, with_limit
 
 BASE_MEMORY = 150 << 20  # the interpreter with its libraries
@@ -144,6 +144,7 @@ def clip_columns(planned: Planned) -> dict[str, list[Any]]:
         "imu": [c.imu for c in clips],
         "imu_offset_ns": [c.imu_offset_ns for c in clips],
         "n_ticks": made.n_ticks.tolist(),
+        **({"first_tick": made.first_ticks().tolist()} if made.layout.kind == "frames" else {}),
         "n_windows": made.counts.tolist(),
         "n_windows_unbalanced": made.base_counts.tolist(),
         **planned.survey.facts,
@@ -158,8 +159,8 @@ def clip_columns(planned: Planned) -> dict[str, list[Any]]:
 
 def stored_bytes(made: plan.Plan, written: Collection[tuple[str, int]] = ()) -> int:
     """About how many bytes the shards will take that are not written yet, from above."""
-    windows = sum(piece.count for shard in made.shards if (shard.split, shard.index) not in written for piece in shard.pieces)
-    return int(windows * made.layout.window_bytes * STORED_SHARE.get(made.layout.codec, 1.0))
+    units = sum(piece.count for shard in made.shards if (shard.split, shard.index) not in written for piece in shard.pieces)
+    return int(units * made.layout.unit_bytes * STORED_SHARE.get(made.layout.codec, 1.0))
 
 
 def peak_memory_bytes(made: plan.Plan, jobs: int) -> int:
@@ -167,5 +168,5 @@ def peak_memory_bytes(made: plan.Plan, jobs: int) -> int:
     layout = made.layout
     longest = int(made.n_ticks.max(initial=0)) * layout.height * layout.width * 3
     clip = min(longest, made.pipeline.store.clip_budget_mb << 20)
-    shard = min(layout.windows_per_shard, max(layout.rows)) * layout.window_bytes
+    shard = min(layout.units_per_shard, max(layout.n_units(split) for split in SPLITS)) * layout.unit_bytes
     return BASE_MEMORY + jobs * (DECODER_MEMORY + clip + 3 * shard)

@@ -10,15 +10,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import action, decode, imu, resample, store, windows
 from .errors import ClipError, StoreError
 from .layout import Layout
 from .pipeline import Pipeline
 from .probe import Cache
-from .records import I64, Aligned, Block, Bool, Clip, ClipOutcome, Frames, Hotspot, Timeline
+from .records import F32, I64, Aligned, Block, Bool, Clip, ClipOutcome, Frames, Hotspot, Timeline
 from .sheet import Place, Sheet
 
 MEGABYTE = 1 << 20
@@ -117,7 +119,9 @@ class _Desk:
         rows = slice(place.row, place.row + place.piece.count)
         if outcome.error:
             sheet.wipe(rows)
-        for name, value in (("label", work.label), ("clip", work.number), ("weight", work.weight)):
+        whole = self._task.layout.kind == "windows"
+        told = {"label": work.label, "clip": work.number, "weight": work.weight} if whole else {"tick_clip": work.number}
+        for name, value in told.items():
             sheet.columns[name][rows] = value
         sheet.outcomes.append(outcome)
         sheet.left -= place.piece.count
@@ -156,18 +160,23 @@ def _prepare_clip(work: Work, places: list[Place], desk: _Desk, task: Task) -> C
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Placed:
-    """All windows of one clip, without pixels: ticks (T,) and what is shown at them, index (N,L) into the ticks."""
+    """All units of one clip (its windows, or its ticks), without pixels.
+
+    ticks (T,) and what is shown at them; index (units,L) into the ticks, L = 1 for a tick; energy (T,) or None where none was looked
+    for; clamped (units,L) and centers (units,) of windows.
+    """
 
     timeline: Timeline
     ticks: I64
     source_ns: I64
     index: I64
+    sensor: Aligned | None
+    energy: F32 | None
     clamped: Bool
     centers: I64
-    sensor: Aligned | None
 
     def needs(self, places: list[Place]) -> I64:
-        """Ticks that the windows of some places hold, sorted, each once."""
+        """Ticks that the units of some places hold, sorted, each once."""
         return np.unique(np.concatenate([self.index[p.piece.first : p.piece.first + p.piece.count] for p in places]))
 
 
@@ -186,21 +195,26 @@ def _filled(work: Work, places: list[Place], desk: _Desk, task: Task) -> Iterato
     repeated = float(np.mean(np.diff(shown) == 0)) if len(shown) > 1 else 0.0
     outcome = ClipOutcome(work.number, len(ticks), repeated_share=repeated)
     geometry = decode.Geometry(layout.height, layout.width, pipeline.frame.fit)
-    spot, frames = None, None
+    spot, energy, frames = None, None, None
     if windows.needs_hotspot(pipeline.window, work.split):
-        spot, frames, ok = _hotspot(timeline, ticks, shown, geometry, pipeline)
+        spot, energy, frames, ok = _hotspot(timeline, ticks, shown, geometry, pipeline)
         outcome = _judged(replace(outcome, hotspot_ns=int(ticks[spot.tick]), hotspot_score=spot.score), ok, pipeline)
         if outcome.error:
             raise ClipError(outcome.error, where=work.clip.video, kind=outcome.error_kind)
     centers = windows.centers(len(ticks), None if spot is None else spot.tick, pipeline.window, work.split, work.count)
-    index, clamped = windows.clamp(centers, layout.size, len(ticks), layout.margin)
-    placed = _Placed(timeline, ticks, timeline.pts_ns[shown], index, clamped, centers, _sensor(work.clip, timeline.pts_ns[shown], task))
+    if layout.kind == "windows":
+        index, clamped = windows.clamp(centers, layout.size, len(ticks), layout.margin)
+    else:
+        index, clamped = np.arange(len(ticks))[:, None], np.zeros((len(ticks), 1), np.bool_)
+        outcome = replace(outcome, centers=tuple(centers.tolist()))
+    source_ns = timeline.pts_ns[shown]
+    placed = _Placed(timeline, ticks, source_ns, index, _sensor(work.clip, source_ns, task), energy, clamped, centers)
     for group in [places] if frames is not None else _groups(places, placed, pipeline, layout):
         held = placed.needs(group) if frames is None else np.arange(len(ticks))
         part = decode.frames(timeline, ticks[held], geometry) if frames is None else frames
         desk.source_frames += int(shown[held[-1]] - shown[held[0]]) + 1
         for place in group:
-            _fill(desk.sheet(place), place, placed, part, held)
+            _fill(desk.sheet(place), place, placed, part, held, layout)
             told = outcome
             if frames is None and spot is None:  # judged by what was looked at, which is the same in any block
                 told = _judged(outcome, part.ok[np.searchsorted(held, placed.needs([place]))], pipeline)
@@ -223,15 +237,16 @@ def _judged(outcome: ClipOutcome, ok: Bool, pipeline: Pipeline) -> ClipOutcome:
 
 def _hotspot(
     timeline: Timeline, ticks: I64, shown: I64, geometry: decode.Geometry, pipeline: Pipeline
-) -> tuple[Hotspot, Frames | None, Bool]:
-    """The hotspot, the clip's frames where they fit into the budget, and whether each tick is whole."""
-    size, center = pipeline.window.size, Hotspot(len(ticks) // 2, 0.0)
+) -> tuple[Hotspot, F32 | None, Frames | None, Bool]:
+    """The hotspot, the energy that it was found in, the clip's frames where they fit into the budget, and whether each tick is whole."""
+    size, center, energy = pipeline.window.size, Hotspot(len(ticks) // 2, 0.0), None
     if len(ticks) * geometry.height * geometry.width * 3 <= pipeline.store.clip_budget_mb * MEGABYTE:
         frames = decode.frames(timeline, ticks, geometry)
-        found = center if pipeline.hotspot.method == "center" or not frames.ok.any() else action.in_frames(frames, size)
-        return found, frames, frames.ok
-    found, ok = action.in_file(timeline, shown, geometry, size)
-    return center if pipeline.hotspot.method == "center" else found, None, ok
+        if pipeline.hotspot.method != "center" and frames.ok.any():
+            center, energy = action.in_frames(frames, size)
+        return center, energy, frames, frames.ok
+    found, energy, ok = action.in_file(timeline, shown, geometry, size)
+    return (center, None, None, ok) if pipeline.hotspot.method == "center" else (found, energy, None, ok)
 
 
 def _sensor(clip: Clip, source_ns: I64, task: Task) -> Aligned | None:
@@ -258,19 +273,35 @@ def _groups(places: list[Place], placed: _Placed, pipeline: Pipeline, layout: La
     yield group
 
 
-def _fill(sheet: Sheet, place: Place, placed: _Placed, frames: Frames, held: I64) -> None:
-    """Copy a place's windows into its rows; held: the ticks whose frames are at hand, sorted."""
+def _fill(sheet: Sheet, place: Place, placed: _Placed, frames: Frames, held: I64, layout: Layout) -> None:
+    """Copy a place's units into its rows; held: the ticks whose frames are at hand, sorted."""
     rows = slice(place.row, place.row + place.piece.count)
     mine = slice(place.piece.first, place.piece.first + place.piece.count)
     index = placed.index[mine]
     at = np.searchsorted(held, index)
-    np.take(frames.frames, at, axis=0, out=sheet.frames[rows])
-    columns = sheet.columns
-    columns["time_ns"][rows] = placed.ticks[index]
-    columns["source_ns"][rows] = placed.source_ns[index]
-    columns["clamped"][rows] = placed.clamped[mine]
-    columns["center_ns"][rows] = placed.ticks[placed.centers[mine]]
-    columns["ok"][rows] = frames.ok[at].all(axis=1)
+    np.take(frames.frames, at, axis=0, out=sheet.frames[rows].reshape(*at.shape, *frames.frames.shape[1:]))
+    fill = _windows if layout.kind == "windows" else _ticks
+    for name, values in fill(placed, mine, frames.ok[at]).items():
+        sheet.columns[name][rows] = values
     if placed.sensor is not None:
-        columns["imu"][rows] = placed.sensor.values[index]
-        columns["imu_ok"][rows] = placed.sensor.ok[index]
+        index = index if layout.kind == "windows" else index[:, 0]
+        sheet.columns["imu"][rows] = placed.sensor.values[index]
+        sheet.columns["imu_ok"][rows] = placed.sensor.ok[index]
+
+
+def _windows(placed: _Placed, mine: slice, ok: Bool) -> dict[str, NDArray[Any]]:
+    """Columns of some of a clip's windows; ok (n,L): whether each frame is whole."""
+    index = placed.index[mine]
+    return {
+        "time_ns": placed.ticks[index],
+        "source_ns": placed.source_ns[index],
+        "clamped": placed.clamped[mine],
+        "center_ns": placed.ticks[placed.centers[mine]],
+        "ok": np.all(ok, axis=1),
+    }
+
+
+def _ticks(placed: _Placed, mine: slice, ok: Bool) -> dict[str, NDArray[Any]]:
+    """Columns of some of a clip's ticks; ok (n,1)."""
+    energy = np.full(len(placed.ticks), np.nan, np.float32) if placed.energy is None else placed.energy
+    return {"time_ns": placed.ticks[mine], "source_ns": placed.source_ns[mine], "tick_ok": ok[:, 0], "energy": energy[mine]}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from . import arrays
 from .errors import StoreError
 from .layout import FORMAT_VERSION, Layout
-from .records import SPLITS, U8
+from .records import I64, SPLITS, U8
 from .shardmap import ShardMap
 
 BUILD = ".build"
@@ -174,17 +174,46 @@ class Store:
         return {split: SplitReader(self.folder, split, self.layout) for split in SPLITS}
 
 
+class WindowColumns(Mapping[str, NDArray[Any]]):
+    """The columns of windows that are rows of tick indices: what is stored for each tick comes gathered, as if stored for windows."""
+
+    GATHERED = ("time_ns", "source_ns", "imu", "imu_ok")
+
+    def __init__(self, windows: Columns, ticks: Columns) -> None:
+        self._windows, self._ticks = windows, ticks
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name in self._windows:
+            return self._windows[name]
+        if name not in self.GATHERED:
+            raise KeyError(name)
+        values: NDArray[Any] = self._ticks[name][self._windows["index"]]
+        return values
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (*self._windows, *(name for name in self.GATHERED if name in self._ticks))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class SplitReader:
     """The windows of one split.
 
     columns   name -> array of all rows: time_ns, source_ns i64 (N,L), clamped bool (N,L), label i16, clip i32, center_ns i64,
               weight f32, ok bool, digest u64 (N,), and with sensors imu f32 (N,L,M), imu_ok bool (N,L)
+    ticks     where the store holds each tick once, the arrays of all its ticks: time_ns, source_ns i64, tick_clip i32, tick_ok bool,
+              energy f32, tick_digest u64 (T,), and with sensors imu f32 (T,M), imu_ok bool (T,); `columns` then has index i64 (N,L)
     May be pickled and forked; threads may share one.
     """
 
     def __init__(self, folder: Path, split: str, layout: Layout) -> None:
         self.folder, self.split, self.layout = folder, split, layout
-        self.columns = Columns(folder, split, [spec.name for spec in layout.columns(split)])
+        units = Columns(folder, split, [spec.name for spec in layout.unit_columns(split)])
+        windows = Columns(folder, split, [spec.name for spec in layout.window_columns(split)])
+        once = layout.kind == "frames"
+        self.ticks = units if once else windows
+        self.columns: Mapping[str, NDArray[Any]] = WindowColumns(windows, units) if once else units
         self._pixels = ShardMap(folder, split, layout)
 
     def __len__(self) -> int:
@@ -200,23 +229,45 @@ class SplitReader:
         Rows may repeat. Raises IndexError for a row outside the split, StoreError (`damaged`) where bytes are missing.
         """
         wanted = np.atleast_1d(np.asarray(rows, np.int64))
-        frames = np.empty((len(wanted), *self.layout.frames(self.split).shape[1:]), np.uint8) if out is None else out
+        frames = np.empty((len(wanted), *self.layout.window_shape), np.uint8) if out is None else out
         self.read_frames(wanted, frames)
         return {"frames": frames, **{name: self.columns[name][wanted] for name in self.columns}}
 
-    def read_frames(self, rows: NDArray[np.int64], out: U8, first: NDArray[np.int64] | None = None, step: int = 1) -> None:
+    def read_frames(self, rows: I64, out: U8, first: I64 | None = None, step: int = 1) -> None:
         """Pixels of some frames of each window into `out` u8 (n,t,H,W,3): stored frames first, first + step, ... of row i.
 
         first   int64 (n,) index of the first frame taken, one a row; None: from the window's start
         """
         start = np.zeros(len(rows), np.int64) if first is None else first
         last = start + (out.shape[1] - 1) * step
-        if len(rows) and (rows.min() < 0 or rows.max() >= len(self)):
-            raise IndexError(f"{self.split} has rows 0..{len(self) - 1}, asked for {rows.min()}..{rows.max()}")
-        if out.shape[2:] != self.layout.frames(self.split).shape[2:] or len(out) != len(rows) or out.dtype != np.uint8:
-            raise ValueError(
-                f"out is {out.dtype} {out.shape}; {len(rows)} windows of {self.layout.frames(self.split).shape[1:]} need uint8"
-            )
+        self._check(rows, len(self), "rows")
+        self._check_out(out, (len(rows), out.shape[1], *self.layout.window_shape[1:]))
         if len(rows) and (start.min() < 0 or last.max() >= self.layout.length):
             raise ValueError(f"frames {start.min()}..{last.max()} asked for, a window holds 0..{self.layout.length - 1}")
-        self._pixels.read(rows, out, start, step)
+        if self.layout.kind == "windows":
+            self._pixels.read(rows, out, start, step)
+        else:
+            self.read_ticks(self.columns["index"][rows[:, None], start[:, None] + np.arange(out.shape[1]) * step], out)
+
+    def read_ticks(self, ticks: I64, out: U8) -> None:
+        """Pixels of rows of the tick array, int64 (n,t), into `out` u8 (n,t,H,W,3), where the store holds each tick once."""
+        if self.layout.kind != "frames":
+            raise ValueError('the store holds whole windows; ticks can be read where it was built with store.layout = "frames"')
+        self._check(ticks, self.layout.n_units(self.split), "ticks")
+        self._check_out(out, (*ticks.shape, *self.layout.unit_shape))
+        self._pixels.read_ticks(ticks, out)
+
+    def read_units(self, units: I64, out: U8) -> None:
+        """Pixels of whole units (windows, or ticks), as they are stored, into `out` u8 (n, unit shape)."""
+        if self.layout.kind == "windows":
+            self.read_frames(units, out)
+        else:
+            self.read_ticks(units[:, None], out[:, None])
+
+    def _check(self, rows: I64, count: int, name: str) -> None:
+        if rows.size and (rows.min() < 0 or rows.max() >= count):
+            raise IndexError(f"{self.split} has {name} 0..{count - 1}, asked for {rows.min()}..{rows.max()}")
+
+    def _check_out(self, out: U8, shape: tuple[int, ...]) -> None:
+        if out.shape != shape or out.dtype != np.uint8:
+            raise ValueError(f"out is {out.dtype} {out.shape}; it must be uint8 {shape}")

@@ -221,7 +221,7 @@ class Hyperframes:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Windows first .. first + count - 1 of plan clip `clip`, lying next to one another in one shard."""
+    """Windows (or ticks, in a store of frames) first .. first + count - 1 of plan clip `clip`, side by side in one shard."""
 
     clip: int
     first: int
@@ -230,7 +230,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One shard of a split: pieces in row order. Row r of the split lies in shard r // windows_per_shard."""
+    """One shard of a split: pieces in row order. Unit u of the split lies in shard u // units_per_shard (see layout.Layout)."""
 
     split: str
     index: int
@@ -249,7 +249,8 @@ class ClipOutcome:
     """What became of one clip when it was prepared; becomes a row of `clips/`.
 
     hotspot_ns -1 and hotspot_score NaN where no hotspot was searched; repeated_share: share of ticks that show the same
-    frame as the tick before; error "" or the reason why windows of it are missing, with its kind.
+    frame as the tick before; error "" or the reason why windows of it are missing, with its kind; centers: ticks on which its
+    windows are centred, in row order, told where the store holds ticks.
     """
 
     clip: int
@@ -260,12 +261,13 @@ class ClipOutcome:
     error: str = ""
     error_kind: str = ""
     notes: tuple[str, ...] = ()
+    centers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardData:
-    """All rows of one shard, ready to be written: frames u8 (n,L,H,W,3); columns: name -> array of n rows, every column of the
-    layout but `digest`; outcomes of the clips that have windows here."""
+    """All units of one shard, ready to be written: frames u8 (n, unit shape); columns: name -> array of n rows, every unit column
+    of the layout but the digest; outcomes of the clips that have units here."""
 
     split: str
     index: int

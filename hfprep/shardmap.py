@@ -24,6 +24,7 @@ MAX_OPEN = 1024  # mapped shards at once; a map needs no file handle
 class _Shard:
     data: NDArray[np.uint8]  # the whole file, mapped
     index: I64  # (capacity,2) offset and length
+    rows: U8 | None  # its units one after the other, where they lie so: raw, as hfprep writes them
 
 
 class ShardMap:
@@ -38,6 +39,7 @@ class ShardMap:
         self._open: OrderedDict[int, _Shard] = OrderedDict()
         self._foreign: Any = None  # the zarr array where zarr must read
         self._checked = False
+        self._unit = "window" if layout.kind == "windows" else "tick"
 
     def __reduce__(self) -> tuple[object, ...]:
         return ShardMap, (self._folder, self._split, self._layout)
@@ -51,7 +53,7 @@ class ShardMap:
             for position, (row, start) in enumerate(zip(rows.tolist(), first.tolist())):
                 out[position] = self._foreign[row, start : start + span : step]
             return
-        per_shard, shape = self._layout.windows_per_shard, self._layout.frames(self._split).shape[1:]
+        per_shard, shape = self._layout.units_per_shard, self._layout.unit_shape
         whole = out.shape[1] == self._layout.length and out.flags.c_contiguous
         scratch = None if self._coder is None or whole else np.empty(shape, np.uint8)
         for position, (row, start) in enumerate(zip(rows.tolist(), first.tolist())):
@@ -63,6 +65,37 @@ class ShardMap:
             else:
                 self._decode(chunk, scratch, row)
                 out[position] = scratch[start : start + span : step]
+
+    def read_ticks(self, ticks: I64, out: U8) -> None:
+        """Rows ticks[i] of an array of ticks into out[i], u8 (n,t,H,W,3); ticks int64 (n,t)."""
+        if not self._checked:
+            self._check()
+        per_shard = self._layout.units_per_shard
+        for position, row in enumerate(ticks):
+            if self._foreign is not None:
+                low = int(row.min())
+                out[position] = self._foreign[low : int(row.max()) + 1][row - low]
+                continue
+            cuts = np.flatnonzero(np.diff(row // per_shard)) + 1  # a window seldom lies in more than one shard
+            for part, into in zip(np.split(row, cuts), np.split(out[position], cuts)) if len(cuts) else [(row, out[position])]:
+                self._read_part(int(part[0]) // per_shard, part, into)
+
+    def _read_part(self, index: int, ticks: I64, out: U8) -> None:
+        """Ticks of one shard, in any order."""
+        shard = self._shard(index)
+        first = index * self._layout.units_per_shard
+        if shard.rows is not None:
+            np.take(shard.rows, ticks - first, axis=0, out=out, mode="clip")  # "raise" would go through a copy
+            return
+        before = -1
+        for position, tick in enumerate(ticks.tolist()):
+            if tick == before:  # a clamped end
+                out[position] = out[position - 1]
+            elif self._coder is None:
+                out[position] = self._chunk(index, tick - first).reshape(self._layout.unit_shape)
+            else:
+                self._decode(self._chunk(index, tick - first), out[position], tick)
+            before = tick
 
     def _check(self) -> None:
         place = self._folder / self._split / "frames"
@@ -87,26 +120,29 @@ class ShardMap:
         try:
             self._coder.decode(chunk, out)
         except (RuntimeError, ValueError) as fault:
-            raise self._damaged(row // self._layout.windows_per_shard, f"window {row} does not decode: {fault}") from None
+            raise self._damaged(row // self._layout.units_per_shard, f"{self._unit} {row} does not decode: {fault}") from None
+
+    def _shard(self, index: int) -> _Shard:
+        shard = self._open.get(index)
+        return self._map(index) if shard is None else shard
 
     def _chunk(self, index: int, slot: int) -> NDArray[np.uint8]:
-        shard = self._open.get(index)
-        if shard is None:
-            shard = self._map(index)
+        shard = self._shard(index)
         offset, length = shard.index[slot]
-        if length < 0 or (self._coder is None and length != self._layout.window_bytes):
-            raise self._damaged(index, f"window {slot} of it is missing")
+        if length < 0 or (self._coder is None and length != self._layout.unit_bytes):
+            raise self._damaged(index, f"{self._unit} {slot} of it is missing")
         return shard.data[offset : offset + length]
 
     def _map(self, index: int) -> _Shard:
         path = self._folder / self._layout.shard_key(self._split, index)
-        tail = shards.index_bytes(self._layout.windows_per_shard)
+        tail = shards.index_bytes(self._layout.units_per_shard)
         try:
             with path.open("rb") as file:
                 data = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
             if len(data) < tail:
                 raise ValueError(f"it has only {len(data)} bytes")
-            shard = _Shard(data, shards.parse_index(data[-tail:].tobytes(), len(data) - tail))
+            table = shards.parse_index(data[-tail:].tobytes(), len(data) - tail)
+            shard = _Shard(data, table, self._in_row(index, data, table) if self._coder is None else None)
         except FileNotFoundError:
             raise self._damaged(index, "it is missing") from None
         except OSError as fault:
@@ -117,6 +153,13 @@ class ShardMap:
             self._open.popitem(last=False)
         self._open[index] = shard
         return shard
+
+    def _in_row(self, index: int, data: NDArray[np.uint8], table: I64) -> U8 | None:
+        first, last = self._layout.shard_units(self._split, index)
+        n, size = last - first, self._layout.unit_bytes
+        if np.any(table[:n, 0] != np.arange(n) * size) or np.any(table[:n, 1] != size):
+            return None
+        return data[: n * size].reshape(n, *self._layout.unit_shape)
 
     def _damaged(self, index: int, what: str) -> StoreError:
         return StoreError(

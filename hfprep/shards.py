@@ -1,4 +1,4 @@
-"""The bytes of one shard of pixels: Zarr v3's `sharding_indexed`, one chunk a window, the index at the end. No zarr here.
+"""The bytes of one shard of pixels: Zarr v3's `sharding_indexed`, one chunk a unit, the index at the end. No zarr here.
 
 A shard is built and read directly because zarr-python goes through its event loop for every chunk (0.15 of memory speed when
 reading), and because the bytes must not depend on threads: Blosc writes its blocks in the order in which threads finish.
@@ -39,9 +39,9 @@ def coder(codec: str) -> Any:
 
 
 def encode(frames: U8, codec: str, capacity: int) -> list[Any]:
-    """The parts of a shard file in order: each window's chunk, then the index with its checksum.
+    """The parts of a shard file in order: each unit's chunk (a window or a tick), then the index with its checksum.
 
-    frames u8 (n,L,H,W,3) with n <= capacity, the windows of a full shard; windows beyond n are marked as missing.
+    frames u8 (n, ...) with n <= capacity, the units of a full shard; units beyond n are marked as missing.
     """
     squeeze = coder(codec)
     rows = [np.ascontiguousarray(frames[i]) for i in range(len(frames))]
@@ -55,12 +55,12 @@ def encode(frames: U8, codec: str, capacity: int) -> list[Any]:
 
 
 def index_bytes(capacity: int) -> int:
-    """Length of a shard's index with its checksum: offset and length, 8 bytes each, per window."""
+    """Length of a shard's index with its checksum: offset and length, 8 bytes each, per unit."""
     return 16 * capacity + 4
 
 
 def parse_index(tail: bytes, body: int) -> NDArray[np.int64]:
-    """Offsets and lengths int64 (capacity,2) from a shard's last bytes, -1 where a window is missing.
+    """Offsets and lengths int64 (capacity,2) from a shard's last bytes, -1 where a unit is missing.
 
     body    bytes of the file before the index; no chunk may reach beyond it
     Raises ValueError where the checksum or a position is wrong: the file is damaged or not a shard.
@@ -76,12 +76,12 @@ def parse_index(tail: bytes, body: int) -> NDArray[np.int64]:
     return np.where(there[:, None], index, 0).astype(np.int64) - np.where(there, 0, 1)[:, None]
 
 
-def digests(frames: U8, columns: dict[str, NDArray[Any]]) -> NDArray[np.uint64]:
-    """One xxh3_64 a row (n,) over its pixels, then its values of the columns in the order given, little-endian."""
+def digests(first: NDArray[Any], columns: dict[str, NDArray[Any]]) -> NDArray[np.uint64]:
+    """One xxh3_64 a row (n,) over `first` (pixels, or the digests of the ticks shown), then its values of the columns in order."""
     tables = [np.ascontiguousarray(values, values.dtype.newbyteorder("<")) for values in columns.values()]
-    result = np.empty(len(frames), np.uint64)
-    for i in range(len(frames)):
-        state = xxhash.xxh3_64(np.ascontiguousarray(frames[i]).data)
+    result = np.empty(len(first), np.uint64)
+    for i in range(len(first)):
+        state = xxhash.xxh3_64(np.ascontiguousarray(first[i], first.dtype.newbyteorder("<")).data)
         for table in tables:
             state.update(table[i].tobytes())
         result[i] = state.intdigest()

@@ -22,7 +22,7 @@ class Place:
 
 @dataclass(slots=True)
 class Sheet:
-    """The rows of one shard, all zero (imu: NaN) and `ok` False until they are filled."""
+    """The rows of one shard, all zero (imu, energy: NaN) and not ok until they are filled."""
 
     shard: Shard
     frames: U8
@@ -34,11 +34,11 @@ class Sheet:
     def blank(cls, shard: Shard, layout: Layout) -> Sheet:
         """A sheet for a shard. Pages that are never filled cost no memory: zeros come from the kernel."""
         n = sum(piece.count for piece in shard.pieces)
-        frames = np.zeros((n, layout.length, layout.height, layout.width, 3), np.uint8)
+        frames = np.zeros((n, *layout.unit_shape), np.uint8)
         columns: dict[str, NDArray[np.generic]] = {
             spec.name: np.full((n, *spec.shape[1:]), _nothing(spec.name), spec.dtype)
-            for spec in layout.columns(shard.split)
-            if spec.name != "digest"
+            for spec in layout.unit_columns(shard.split)
+            if spec.name != layout.unit_digest
         }
         return cls(shard, frames, columns, n)
 
@@ -54,4 +54,4 @@ class Sheet:
 
 
 def _nothing(column: str) -> float:
-    return np.nan if column == "imu" else 0
+    return np.nan if column in ("imu", "energy") else 0

@@ -22,6 +22,7 @@ import numpy as np
 from . import arrays, commit, shards
 from .commit import Commit
 from .errors import StoreError
+from .index import spans, window_columns
 from .layout import BLOCK_ROWS, FORMAT_VERSION, OUTCOME_COLUMNS, Layout
 from .reader import BUILD, SplitReader, Store, open_store, read_array, read_attrs, read_layout
 from .records import SPLITS, ClipOutcome, ShardData, require
@@ -82,9 +83,9 @@ def create(path: str | os.PathLike[str], layout: Layout, attrs: dict[str, Any], 
     """
     folder = Path(path)
     check_target(folder)
-    if layout.codec == "lz4" and layout.window_bytes > shards.MAX_BLOSC:
+    if layout.codec == "lz4" and layout.unit_bytes > shards.MAX_BLOSC:
         raise StoreError(
-            f"one window has {layout.window_bytes / 1e9:.1f} GB, lz4 takes at most 2.1",
+            f"one window has {layout.unit_bytes / 1e9:.1f} GB, lz4 takes at most 2.1",
             where=str(folder),
             remedy='use smaller frames or windows, or store.codec = "zstd"',
             kind="too_large",
@@ -115,9 +116,9 @@ def write_shard(path: str | os.PathLike[str], layout: Layout, data: ShardData) -
     """
     folder = Path(path)
     columns = _checked(layout, data)
-    parts = shards.encode(data.frames, layout.codec, layout.windows_per_shard)
-    columns["digest"] = shards.digests(data.frames, columns)
-    columns = {spec.name: columns[spec.name] for spec in layout.columns(data.split)}
+    parts = shards.encode(data.frames, layout.codec, layout.units_per_shard)
+    columns[layout.unit_digest] = shards.digests(data.frames, columns)
+    columns = {spec.name: columns[spec.name] for spec in layout.unit_columns(data.split)}
     record = commit.encode(Commit(data.split, data.index, sum(len(part) for part in parts), columns, data.outcomes))
     with _faults(folder):
         _put(folder, layout.shard_key(data.split, data.index), parts)
@@ -197,13 +198,13 @@ def _assemble(folder: Path, layout: Layout) -> None:
     """Write columns and outcomes; one block of rows in memory at a time, every chunk written once."""
     told: dict[int, ClipOutcome] = {}
     for split in SPLITS:
-        for first in range(0, layout.n_rows(split), BLOCK_ROWS):
-            last = min(first + BLOCK_ROWS, layout.n_rows(split))
-            indexes = range(first // layout.windows_per_shard, -(-last // layout.windows_per_shard))
+        for first in range(0, layout.n_units(split), BLOCK_ROWS):
+            last = min(first + BLOCK_ROWS, layout.n_units(split))
+            indexes = range(first // layout.units_per_shard, -(-last // layout.units_per_shard))
             records = [record for index in indexes if (record := _commit(folder, layout, split, index)) is not None]
             told |= {outcome.clip: outcome for outcome in _merged(records, told)}
-            offset = indexes[0] * layout.windows_per_shard
-            for spec in layout.columns(split):
+            offset = indexes[0] * layout.units_per_shard
+            for spec in layout.unit_columns(split):
                 values = np.concatenate([record.columns[spec.name] for record in records])[first - offset : last - offset]
                 for key, chunk in arrays.column_chunks(split, spec, first, values).items():
                     _put(folder, key, [chunk])
@@ -211,6 +212,20 @@ def _assemble(folder: Path, layout: Layout) -> None:
     for name, values in arrays.outcome_columns(before, told.values()).items():
         for key, chunk in arrays.clip_chunks(name, values).items():
             _put(folder, key, [chunk])
+    if layout.kind == "frames":
+        _put_windows(folder, layout, {clip: outcome.centers for clip, outcome in told.items()})
+
+
+def _put_windows(folder: Path, layout: Layout, centers: dict[int, tuple[int, ...]]) -> None:
+    """Write the window columns of a store whose ticks and clips are all there."""
+    attrs = read_attrs(folder)
+    clips = {name: read_array(folder, f"clips/{name}") for name in ("split", "label", "first_tick", "n_ticks", "n_windows")}
+    for split in SPLITS:
+        ticks = {name: read_array(folder, f"{split}/{name}") for name in ("time_ns", "tick_ok", "tick_digest")}
+        found = window_columns(layout, spans(split, clips, attrs["classes"], attrs["class_weight"]), centers, ticks)
+        for spec in layout.window_columns(split):
+            for key, chunk in arrays.column_chunks(split, spec, 0, found[spec.name].astype(spec.dtype)).items():
+                _put(folder, key, [chunk])
 
 
 def _merged(records: Iterable[Commit], told: dict[int, ClipOutcome] | None = None) -> tuple[ClipOutcome, ...]:
@@ -233,11 +248,11 @@ def _commit(folder: Path, layout: Layout, split: str, index: int) -> Commit | No
 
 def _checked(layout: Layout, data: ShardData) -> dict[str, Any]:
     """The columns with their stored types; ValueError where shapes, names or types do not fit the layout."""
-    first, last = layout.shard_rows(data.split, data.index)
+    first, last = layout.shard_units(data.split, data.index)
     n = last - first
-    want = (n, *layout.frames(data.split).shape[1:])
+    want = (n, *layout.unit_shape)
     require(n > 0 and data.frames.shape == want and data.frames.dtype == np.uint8, f"{data}: the layout has frames uint8 {want}")
-    specs = {spec.name: spec for spec in layout.columns(data.split) if spec.name != "digest"}
+    specs = {spec.name: spec for spec in layout.unit_columns(data.split) if spec.name != layout.unit_digest}
     require(data.columns.keys() == specs.keys(), f"{data}: columns {sorted(data.columns)}, the layout has {sorted(specs)}")
     for name, spec in specs.items():
         values = data.columns[name]

@@ -76,17 +76,19 @@ def quartiles(n_ticks: int, size: int, max_clamped: float) -> I64:
     return np.unique(np.clip(wanted, low, high))
 
 
-def clamp(centers: I64, size: int, n_ticks: int, margin: int = 0) -> tuple[I64, Bool]:
+def clamp(centers: I64, size: int, n_ticks: int | I64, margin: int = 0) -> tuple[I64, Bool]:
     """Ticks of each window by the edge rule "clamp": index int64 (N,L) within 0 ... n_ticks - 1, and clamped bool (N,L), True
-    where a tick is repeated because the window runs past the clip; L = size + 2 x margin.
+    where a tick is repeated because the window runs past the clip; L = size + 2 x margin. n_ticks: of the clip, or int64 (N,) of
+    each window's clip.
 
     >>> clamp(np.array([0]), 4, 3)[0].tolist()
     [[0, 0, 0, 1]]
     """
-    _check(n_ticks, size)
+    each = np.asarray(n_ticks, dtype=np.int64)
+    _check(int(each.min(initial=1)), size)
     offsets = np.arange(-(size // 2) - margin, size - size // 2 + margin, dtype=np.int64)
     wanted = np.asarray(centers, dtype=np.int64)[:, None] + offsets
-    index = np.clip(wanted, 0, n_ticks - 1)
+    index = np.clip(wanted, 0, each[..., None] - 1)
     return index, index != wanted
 
 

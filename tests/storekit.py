@@ -103,7 +103,7 @@ def make_store(
         }
     store.create(path, layout, attrs, clips)
     for split, index in layout.shards():
-        first, last = layout.shard_rows(split, index)
+        first, last = layout.shard_units(split, index)
         if (split, index) in unwritten:
             continue
         piece = {name: values[first:last] for name, values in columns[split].items()}

@@ -57,7 +57,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def shard_data(made: Made, split: str, index: int) -> ShardData:
-    first, last = made.layout.shard_rows(split, index)
+    first, last = made.layout.shard_units(split, index)
     columns = {name: values[first:last] for name, values in made.columns[split].items()}
     told = tuple(made.outcomes[k] for k in np.unique(columns["clip"]).tolist())
     return ShardData(split, index, made.frames[split][first:last], columns, told)
@@ -414,7 +414,7 @@ def test_parts_of_windows(made: Made) -> None:
         reader.read_frames(rows, out, first, step=4)
     with pytest.raises(IndexError, match=r"0\.\.24"):
         reader.read([25])
-    with pytest.raises(ValueError, match="need uint8"):
+    with pytest.raises(ValueError, match="must be uint8"):
         reader.read([1, 2], out=out)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from .. import shards
 from ..errors import StoreError
 from ..layout import OUTCOME_COLUMNS, ArraySpec, Layout
 from ..records import I64, SPLITS
+from ..reader import Columns
 from ..store import SplitReader, Store, open_store
 from .command import build_command
 
@@ -213,40 +214,68 @@ def _reason(fault: StoreError) -> str:
 def _split(store: Store, split: str, told: set[str], advance: Callable[[int], None]) -> tuple[list[Damage], NDArray[np.uint64]]:
     """Damage of one split, and the digests uint64 (N,) computed anew (0 where a row cannot be read, or a column is not whole)."""
     reader, layout = store[split], store.layout
-    names = [spec.name for spec in layout.columns(split)]
-    columns, found = _columns(reader, [name for name in names if f"{split}/{name}" not in told])
-    fresh = np.zeros(len(reader), np.uint64)
+    names = [spec.name for spec in layout.unit_columns(split)]
+    units = Columns(store.folder, split, names)
+    columns, found = _columns(reader, units, [name for name in names if f"{split}/{name}" not in told])
+    fresh = np.zeros(layout.n_units(split), np.uint64)
     if f"{split}/frames" in told:
-        advance(len(reader))
+        advance(len(fresh))
         return found, fresh
     whole = len(columns) == len(names)
     for index in range(layout.n_shards(split)):
-        first, last = layout.shard_rows(split, index)
+        first, last = layout.shard_units(split, index)
         unread: dict[int, str] = {}
         for rows in _batches(first, last, layout):
             pixels, lost = _pixels(reader, rows)
             unread |= lost
             if whole:
-                covered = {name: columns[name][rows] for name in names if name != "digest"}
+                covered = {name: columns[name][rows] for name in names if name != layout.unit_digest}
                 fresh[rows] = shards.digests(pixels, covered)
             advance(len(rows))
         found += _unreadable(store, split, index, unread, columns)
         if whole:
-            wrong = np.flatnonzero(fresh[first:last] != columns["digest"][first:last]) + first
+            wrong = np.flatnonzero(fresh[first:last] != columns[layout.unit_digest][first:last]) + first
             differ = [int(row) for row in wrong if int(row) not in unread]
             if differ:
                 what = "pixels or columns differ from what was written (digest)"
                 found.append(Damage(what, layout.shard_key(split, index), split, tuple(differ), _ids(store, columns, differ)))
+    if layout.kind == "frames":  # rows are windows: those that show a damaged tick are named by their own digests
+        found = [
+            replace(d, rows=(), what=f"{d.what}: {len(d.rows)} ticks") if d.file.startswith(f"{split}/frames/c/") else d for d in found
+        ]
+        more, shown = _windows(store, split, told, fresh)
+        return found + more, np.concatenate([fresh, shown])
     return found, fresh
 
 
-def _columns(reader: SplitReader, names: list[str]) -> tuple[dict[str, NDArray[Any]], list[Damage]]:
+def _windows(store: Store, split: str, told: set[str], ticks: NDArray[np.uint64]) -> tuple[list[Damage], NDArray[np.uint64]]:
+    """Damage of windows that are rows of tick indices, and their digests over the digests of their ticks, uint64 (T,)."""
+    reader = store[split]
+    names = [spec.name for spec in store.layout.window_columns(split)]
+    windows = Columns(store.folder, split, names)
+    columns, found = _columns(reader, windows, [name for name in names if f"{split}/{name}" not in told])
+    fresh = np.zeros(len(reader), np.uint64)
+    if len(columns) < len(names):
+        return found, fresh
+    index = columns["index"]
+    if index.size and (index.min() < 0 or index.max() >= len(ticks)):
+        what = f"names ticks {index.min()}..{index.max()} of {len(ticks)}"
+        return [*found, Damage(what, f"{split}/index", split, tuple(range(len(reader))))], fresh
+    fresh = shards.digests(ticks[index], {name: columns[name] for name in names if name not in ("index", "digest")})
+    differ = np.flatnonzero(fresh != columns["digest"]).tolist()
+    if differ:
+        what = "ticks or columns of windows differ from what was written (digest)"
+        found.append(Damage(what, f"{split}/digest", split, tuple(differ), _ids(store, columns, differ)))
+    return found, fresh
+
+
+def _columns(reader: SplitReader, held: Columns, names: list[str]) -> tuple[dict[str, NDArray[Any]], list[Damage]]:
     columns: dict[str, NDArray[Any]] = {}
     found = []
     every = tuple(range(len(reader)))
     for name in names:
         try:
-            values = reader.columns[name]
+            values = held[name]
         except StoreError as fault:
             found.append(Damage(_reason(fault), f"{reader.split}/{name}", reader.split, every))
             continue
@@ -255,22 +284,22 @@ def _columns(reader: SplitReader, names: list[str]) -> tuple[dict[str, NDArray[A
 
 
 def _batches(first: int, last: int, layout: Layout) -> Iterable[I64]:
-    step = max(1, BATCH_BYTES // layout.window_bytes)
+    step = max(1, BATCH_BYTES // layout.unit_bytes)
     for start in range(first, last, step):
         yield np.arange(start, min(start + step, last), dtype=np.int64)
 
 
 def _pixels(reader: SplitReader, rows: I64) -> tuple[NDArray[np.uint8], dict[int, str]]:
     """Pixels of rows, zeros where they cannot be read, and why not; rows of one shard are tried together, then one by one."""
-    pixels = np.zeros((len(rows), *reader.layout.frames(reader.split).shape[1:]), np.uint8)
+    pixels = np.zeros((len(rows), *reader.layout.unit_shape), np.uint8)
     try:
-        reader.read_frames(rows, pixels)
+        reader.read_units(rows, pixels)
         return pixels, {}
     except StoreError:
         lost: dict[int, str] = {}
     for place, row in enumerate(rows):
         try:
-            reader.read_frames(rows[place : place + 1], pixels[place : place + 1])
+            reader.read_units(rows[place : place + 1], pixels[place : place + 1])
         except StoreError as fault:
             lost[int(row)] = fault.what.partition(" is damaged: ")[2] or fault.what
             pixels[place] = 0
@@ -282,8 +311,9 @@ def _unreadable(store: Store, split: str, index: int, lost: dict[int, str], colu
     file = store.layout.shard_key(split, index)
     rows_by_reason: dict[str, list[int]] = {}
     for row, reason in lost.items():
-        per_row = reason.startswith("window ")  # "window 12 does not decode", "window 3 of it is missing"
-        rows_by_reason.setdefault("some windows do not decode or are missing" if per_row else reason, []).append(row)
+        unit = reason.partition(" ")[0]  # "window 12 does not decode", "tick 3 of it is missing"
+        told = f"some {unit}s do not decode or are missing" if unit in ("window", "tick") else reason
+        rows_by_reason.setdefault(told, []).append(row)
     return [
         Damage(reason.removeprefix("it "), file, split, tuple(rows), _ids(store, columns, rows)) for reason, rows in rows_by_reason.items()
     ]
@@ -295,5 +325,5 @@ def _ids(store: Store, columns: dict[str, NDArray[Any]], rows: list[int]) -> tup
         names = store.clips["id"]
     except (KeyError, StoreError):
         return ()
-    numbers = columns["clip"][rows] if "clip" in columns else np.array([], np.int64)
+    numbers = next((columns[name][rows] for name in ("clip", "tick_clip") if name in columns), np.array([], np.int64))
     return tuple(dict.fromkeys(str(names[number]) for number in numbers if 0 <= number < len(names)))
