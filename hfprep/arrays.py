@@ -71,6 +71,11 @@ def group_json(attributes: dict[str, Any]) -> bytes:
     return _json({"zarr_format": 3, "node_type": "group", "attributes": attributes})
 
 
+def column_json(spec: ArraySpec) -> bytes:
+    """The zarr.json of a small column of a split."""
+    return _small_json(spec, {})
+
+
 def column_chunks(split: str, spec: ArraySpec, first: int, values: NDArray[Any]) -> dict[str, bytes]:
     """The chunks of one small column that rows first, first + 1, ... fill; first is the first row of a chunk."""
     return _chunks(f"{split}/{spec.name}", spec.chunk, first, values)

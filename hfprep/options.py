@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import tomllib
 from pathlib import Path
@@ -36,7 +37,13 @@ def load_as(model: type[Model], file: Path | None, overrides: tuple[str, ...], w
             table = tomllib.loads(file.read_text(encoding="utf-8-sig"))
         except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
             raise UsageError(f"cannot be read as TOML: {fault}", where=where, kind="bad_pipeline") from None
-    return check_as(model, table, where, [_override(table, text) for text in overrides])
+    return revise_as(model, table, overrides, where)
+
+
+def revise_as(model: type[Model], table: dict[str, Any], overrides: tuple[str, ...], where: str) -> Model:
+    """Make an options object of nested tables with `key=value` overrides, see load_as; the tables stay as they are."""
+    revised: dict[str, Any] = copy.deepcopy(table)
+    return check_as(model, revised, where, [_override(revised, text) for text in overrides])
 
 
 def check_as(model: type[Model], table: dict[str, Any], where: str, overridden: list[str] | None = None) -> Model:

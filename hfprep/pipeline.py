@@ -13,7 +13,7 @@ import pydantic
 from pydantic import Field
 
 from .errors import UsageError
-from .options import Table, check_as, load_as
+from .options import Table, check_as, load_as, revise_as
 
 
 class Frame(Table):
@@ -134,6 +134,11 @@ def load(path: str | Path | None = None, overrides: tuple[str, ...] = ()) -> Pip
     16
     """
     return load_as(Pipeline, find(str(path)) if path is not None else None, overrides, where="pipeline")
+
+
+def revise(table: dict[str, Any], overrides: tuple[str, ...]) -> Pipeline:
+    """A dumped pipeline with `key=value` overrides; raises UsageError as `load` does."""
+    return revise_as(Pipeline, table, overrides, where="pipeline")
 
 
 def check(table: dict[str, Any], where: str = "pipeline") -> Pipeline:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import balance, windows
 from .layout import Layout
@@ -150,7 +151,7 @@ def make(clips: Sequence[Clip], classes: Sequence[str], n_ticks: I64, pipeline: 
     require(strange is None, f"clip {strange.id if strange else ''!r} has a label that is no class")
     labels = np.array([number[clip.label] for clip in clips], dtype=np.int64)
     splits = assign_splits(clips, pipeline.split, pipeline.seed)
-    base, counts = _count(labels, np.asarray(n_ticks, dtype=np.int64), splits, pipeline)
+    base, counts = count_windows(labels, np.asarray(n_ticks, dtype=np.int64), splits, pipeline)
     split_of_clip = np.array(splits, dtype="U5")
     shards: list[Shard] = []
     rows, ticks = [], []
@@ -162,7 +163,6 @@ def make(clips: Sequence[Clip], classes: Sequence[str], n_ticks: I64, pipeline: 
         rows.append(int(counts[members].sum()))
         ticks.append(int(units[members].sum()))
         shards += _fill(_order(_shuffled(members, pipeline.seed, split), units, per_shard), units, split, per_shard)
-    trained = split_of_clip == "train"
     return Plan(
         pipeline=pipeline,
         classes=tuple(classes),
@@ -172,11 +172,7 @@ def make(clips: Sequence[Clip], classes: Sequence[str], n_ticks: I64, pipeline: 
         n_ticks=np.asarray(n_ticks, dtype=np.int64),
         base_counts=base,
         counts=counts,
-        # six decimals: as the store's attributes say them
-        class_weight=balance.class_weight(np.repeat(labels[trained], counts[trained]), len(classes))
-        .astype(np.float64)
-        .round(6)
-        .astype(np.float32),
+        class_weight=class_weight(labels, counts, split_of_clip, len(classes)),
         shards=tuple(shards),
         layout=_layout(pipeline, axes, rows, ticks),
     )
@@ -237,7 +233,13 @@ def _draw(name: str, edges: tuple[tuple[str, float], ...], seed: int) -> str:
     return next(split for split, edge in edges if value < edge)
 
 
-def _count(labels: I64, n_ticks: I64, splits: Iterable[str], pipeline: Pipeline) -> tuple[I64, I64]:
+def class_weight(labels: I64, counts: I64, splits: NDArray[np.str_], n_classes: int) -> F32:
+    """Loss weight of each class, float32 (classes,), from the windows of its training clips; six decimals, as attributes say them."""
+    trained = splits == "train"
+    return balance.class_weight(np.repeat(labels[trained], counts[trained]), n_classes).astype(np.float64).round(6).astype(np.float32)
+
+
+def count_windows(labels: I64, n_ticks: I64, splits: Iterable[str], pipeline: Pipeline) -> tuple[I64, I64]:
     """Windows of each clip before and after balancing; only training windows around hotspots are balanced."""
     window = pipeline.window
     of_clip = np.array(list(splits), dtype="U5")

@@ -57,7 +57,7 @@ def test_plan_says_the_same_and_writes_nothing(capsys: pytest.CaptureFixture[str
     assert run("plan", "bad.csv", "--json", *SMALL) == 3
     told = json.loads(capsys.readouterr().out)
     # one window has 6 + 2 x 2 ticks of 32 x 40 pixels
-    assert (told["clips"], told["windows"], told["raw_bytes"]) == (1, 2, 2 * 10 * 32 * 40 * 3)
+    assert (told["clips"], told["windows"], told["raw_bytes"]["windows"]) == (1, 2, 2 * 10 * 32 * 40 * 3)
     assert [(r["row"], r["kind"]) for r in told["rows_at_fault"]] == [(2, "missing_file")]
     assert not list(Path().glob("*.zarr"))
 

@@ -13,9 +13,11 @@ import zarr
 import hfprep
 from hfprep import prepare
 from hfprep.build import build_store
+from hfprep.errors import StoreError, UsageError
 from hfprep.pipeline import Pipeline, load
 from hfprep.planned import BuildOptions
 from hfprep.report.verify import verify
+from hfprep.rewindow import rewindow
 
 SMALL = ("frame.height=32", "frame.width=40", "frame.fit=stretch", "window.size=6", "window.per_clip=4", "store.windows_per_shard=3")
 WAYS = {"hotspots": ("window.eval=hotspot",), "quartiles": (), "cover": ("window.placement=cover", "window.eval=cover")}
@@ -135,3 +137,53 @@ def test_verify_names_the_windows_that_show_a_damaged_tick(videos: Path, tmp_pat
     found = verify(path)
     assert {row for d in found.damages for row in d.rows} == set(np.flatnonzero((index == tick).any(axis=1)).tolist()) > set()
     assert any("1 ticks" in d.what and d.file == reader.layout.shard_key("train", 0) for d in found.damages)
+
+
+REVISIONS = {
+    "shorter": ("window.size=4", "window.margin=1"),
+    "longer than some clips": ("window.size=12", "window.max_clamped=0.5"),
+    "more and closer": ("window.per_clip=7", "window.stride=1"),
+    "cover": ("window.placement=cover", "window.eval=cover"),
+    "quartiles": ("window.eval=quartiles",),
+    "no balance": ("balance.method=none",),
+}
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_rewindow_gives_what_a_new_build_gives(videos: Path, tmp_path: Path, revision: str) -> None:
+    once = built(videos, tmp_path, "f.zarr", "store.layout=frames", *WAYS["hotspots"])
+    before = files(once)
+    made = rewindow(once, tmp_path / "new.zarr", REVISIONS[revision])
+    fresh = built(videos, tmp_path, "fresh.zarr", "store.layout=frames", *WAYS["hotspots"], *REVISIONS[revision])
+    for split in ("train", "val", "test"):
+        a, b = rows(made.out, split), rows(fresh, split)
+        assert a.keys() == b.keys() and len(a) >= 1
+        for key, row in a.items():
+            for name, values in row.items():
+                assert np.array_equal(values, b[key][name], equal_nan=values.dtype.kind == "f"), (key, name)
+    new, built_anew = hfprep.open_store(made.out), hfprep.open_store(fresh)
+    for name in built_anew.clips:
+        if name != "first_tick":
+            a, b = new.clips[name], built_anew.clips[name]
+            assert np.array_equal(a, b, equal_nan=b.dtype.kind == "f"), name
+    assert new.attrs["class_weight"] == built_anew.attrs["class_weight"] and new.pipeline == built_anew.pipeline
+    assert verify(made.out).good
+    assert files(once) == before and made.copied_bytes == 0
+    shard = new.layout.shard_key("train", 0)
+    assert (made.out / shard).samefile(once / shard)
+
+
+def test_rewindow_says_what_it_cannot_give(videos: Path, tmp_path: Path) -> None:
+    once = built(videos, tmp_path, "f.zarr", "store.layout=frames")
+    whole = built(videos, tmp_path, "w.zarr")
+    with pytest.raises(StoreError, match=r"no motion was measured in val.*window.eval = hotspot"):
+        rewindow(once, tmp_path / "n.zarr", ("window.eval=hotspot",))
+    with pytest.raises(UsageError, match=r"frame.interval_ms: 100 -> 50.*the stored ticks cannot"):
+        rewindow(once, tmp_path / "n.zarr", ("frame.interval_ms=50",))
+    with pytest.raises(UsageError, match=r"window\.size"):
+        rewindow(once, tmp_path / "n.zarr", ("window.siez=5",))
+    with pytest.raises(StoreError, match=r"whole windows.*store.layout=frames"):
+        rewindow(whole, tmp_path / "n.zarr", ("window.size=4",))
+    with pytest.raises(StoreError, match="already"):
+        rewindow(once, whole, ("window.size=4",))
+    assert not (tmp_path / "n.zarr").exists() and not [p for p in tmp_path.iterdir() if p.name.startswith(".")]

@@ -14,6 +14,7 @@ COMMANDS = {  # name -> one line for `hfprep --help`; the command object has the
     "build": "Make a store from a manifest of labelled videos.",
     "plan": "Say what a build would make, without decoding.",
     "inspect": "Show what is in a store, in words and pictures.",
+    "rewindow": "Give a store of frames other windows, without decoding.",
     "verify": "Check every row of a store against its digest.",
     "train": "Train a model from a store.",
 }

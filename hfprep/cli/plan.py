@@ -51,7 +51,10 @@ def plan(
     console.repeats(planned)
     told = facts(planned, options.jobs or cpus())
     console.say(f"{told['clips']} clips, {told['hours']:.2f} hours, {told['windows']} windows in {told['shards']} shards")
-    console.say(f"about {told['stored_bytes'] / 1e6:.1f} MB on disk ({told['raw_bytes'] / 1e6:.1f} MB of pixels, codec {told['codec']})")
+    here, other = told["layout"], "frames" if told["layout"] == "windows" else "windows"
+    raw = told["raw_bytes"]
+    console.say(f"about {told['stored_bytes'] / 1e6:.1f} MB on disk ({raw[here] / 1e6:.1f} MB of pixels, codec {told['codec']})")
+    console.say(f"layout {here}; with store.layout={other}: {raw[other] / raw[here]:.2g} x as much" if raw[here] else "")
     console.say(f"about {told['peak_memory_bytes'] / 1e6:.0f} MB of memory with {options.jobs or cpus()} jobs")
     return 3 if planned.faults else 0
 
@@ -61,13 +64,14 @@ def facts(planned: Planned, jobs: int) -> dict[str, Any]:
     from ..planned import peak_memory_bytes, stored_bytes
 
     made = planned.plan
-    interval_s = float(made.pipeline.frame.interval_ns) / 1e9
+    told = made.summary()
     return {
         "clips": sum(1 for n in made.n_ticks if n),
-        "hours": float(made.n_ticks.sum()) * interval_s / 3600,
+        "hours": float(made.n_ticks.sum()) * told.interval_s / 3600,
         "windows": int(made.counts.sum()),
         "shards": len(made.shards),
-        "raw_bytes": int(made.counts.sum()) * made.layout.window_bytes,
+        "layout": made.layout.kind,
+        "raw_bytes": {"windows": told.raw_bytes, "frames": told.raw_bytes_once},
         "stored_bytes": stored_bytes(made),
         "codec": made.layout.codec,
         "peak_memory_bytes": peak_memory_bytes(made, jobs),

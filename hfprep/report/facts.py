@@ -69,6 +69,7 @@ def sizes(layout: Layout, attrs: dict[str, Any]) -> dict[str, Any]:
         "stored_span_s": float((layout.length - 1) * interval / 1_000_000_000),
         "height": layout.height,
         "width": layout.width,
+        "layout": layout.kind,
         "codec": layout.codec,
         "windows_per_shard": layout.windows_per_shard,
         "window_bytes": layout.window_bytes,
@@ -88,7 +89,7 @@ def _unfinished(state: BuildingState, folder: Path) -> dict[str, Any]:
 def _finished(store: Store) -> dict[str, Any]:
     good = {split: np.asarray(store[split].columns["ok"], bool) for split in SPLITS}
     clip = {split: store[split].columns["clip"][good[split]] for split in SPLITS}
-    raw = sum(store.layout.rows) * store.layout.window_bytes
+    raw = sum(store.layout.n_units(split) for split in SPLITS) * store.layout.unit_bytes
     stored = size_bytes(store.folder)
     quarantine, partial = _faults(store, set(np.concatenate(list(clip.values())).tolist()))
     return {

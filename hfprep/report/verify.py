@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from .. import shards
 from ..errors import StoreError
 from ..layout import OUTCOME_COLUMNS, ArraySpec, Layout
-from ..records import I64, SPLITS
 from ..reader import Columns
+from ..records import I64, SPLITS
 from ..store import SplitReader, Store, open_store
 from .command import build_command
 

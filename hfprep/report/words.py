@@ -66,7 +66,8 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("picture", f"{layout['width']} x {layout['height']} RGB, fit {recipe.get('frame', {}).get('fit', '?')}"),
         ("placement", _placement(recipe)),
         ("size", f"{size(sizes['stored_bytes'])} stored of {size(sizes['raw_bytes'])} pixels{ratio}, codec {layout['codec']}, "
-                 f"{_count(layout['windows_per_shard'], 'window')} a shard"),
+                 + ("each tick once (layout frames)" if layout["layout"] == "frames"
+                    else f"{_count(layout['windows_per_shard'], 'window')} a shard")),
         ("sources", _sources(facts["sources"])),
         ("clamped", f"{percent(clamped['share'])} of frames repeat a clip's end, in {_count(clamped['windows'], 'window')}"),
         ("repeated", f"{percent(repeated['share'])} of ticks show the frame before again (source slower than the grid); "
