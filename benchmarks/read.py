@@ -28,7 +28,7 @@ import torch
 from hfprep import forms, store
 from hfprep.dataset import HyperframeDataset, loader
 from hfprep.layout import Layout
-from hfprep.records import ShardData
+from hfprep.records import ClipOutcome, ShardData
 
 Epoch = Callable[[np.ndarray], Iterator[Any]]  # an order of windows -> batches: (frames, the windows' numbers)
 
@@ -58,17 +58,25 @@ def taken(path: str, count: int) -> np.ndarray:
     return reader.read(np.flatnonzero(reader.columns["ok"])[:count])["frames"]
 
 
-def write_store(path: Path, windows: np.ndarray, codec: str) -> None:
+def write_store(path: Path, windows: np.ndarray, codec: str, kind: str = "windows") -> None:
+    """The windows as a store; with kind "frames" each is a clip of its own: no two share a tick, the most that this layout reads."""
     count, k, height, width, _ = windows.shape
-    layout = Layout(k, 0, height, width, (), codec, 32, (count, 0, 0))
-    store.create(path, layout, {"classes": ["a"], "class_weight": [1.0], "axes": [], "pipeline": {}}, {"id": ["a"]})
+    once = kind == "frames"
+    ticks, per_shard = ((count * k, 0, 0), 32 * k) if once else ((0, 0, 0), 0)
+    layout = Layout(k, 0, height, width, (), codec, 32, (count, 0, 0), kind, ticks, per_shard)
+    number = list(range(count))
+    clips = {"id": [str(n) for n in number], "split": ["train"] * count, "label": ["a"] * count, "n_windows": [1] * count}
+    clips |= {"n_ticks": [k] * count, "first_tick": [n * k for n in number]}
+    store.create(path, layout, {"classes": ["a"], "class_weight": [1.0], "axes": [], "pipeline": {}}, clips)
+    units = windows.reshape(-1, height, width, 3) if once else windows
     for split, index in layout.shards():
         first, last = layout.shard_units(split, index)
-        columns: dict[str, Any] = {
-            s.name: np.zeros((last - first, *s.shape[1:]), s.dtype) for s in layout.columns(split) if s.name != "digest"
-        }
-        columns["ok"][:] = True
-        store.write_shard(path, layout, ShardData(split, index, windows[first:last], columns, ()))
+        specs = [s for s in layout.unit_columns(split) if s.name != layout.unit_digest]
+        columns: dict[str, Any] = {s.name: np.zeros((last - first, *s.shape[1:]), s.dtype) for s in specs}
+        columns["tick_ok" if once else "ok"][:] = True
+        here = number[first // k : last // k] if once else number[first:last]
+        told = tuple(ClipOutcome(n, k, centers=(k // 2,) if once else ()) for n in here)
+        store.write_shard(path, layout, ShardData(split, index, units[first:last], columns, told))
     store.finish(path)
 
 
@@ -87,13 +95,13 @@ def memcpy(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
     return epoch
 
 
-def hfprep(codec: str, workers: int | None = None) -> Callable[[Path, np.ndarray, int], Epoch]:
+def hfprep(codec: str, kind: str = "windows", workers: int | None = None) -> Callable[[Path, np.ndarray, int], Epoch]:
     """The Dataset, called for whole batches; with workers through its DataLoader."""
 
     def prepare(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
-        path = folder / f"{codec}.zarr"
+        path = folder / f"{kind}-{codec}.zarr"
         if not path.exists():
-            write_store(path, windows, codec)
+            write_store(path, windows, codec, kind)
         data = HyperframeDataset(path, "train")
 
         def epoch(order: np.ndarray) -> Iterator[Any]:
@@ -132,7 +140,7 @@ def plain_zarr(codec: str) -> Callable[[Path, np.ndarray, int], Epoch]:
     def prepare(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
         import zarr
 
-        array = zarr.open_array(folder / f"{codec}.zarr/train/frames", mode="r")
+        array = zarr.open_array(folder / f"windows-{codec}.zarr/train/frames", mode="r")
         out = np.empty((batch, *windows.shape[1:]), np.uint8)
 
         def epoch(order: np.ndarray) -> Iterator[Any]:
@@ -150,7 +158,7 @@ def tensorstore(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
     """tensorstore on the raw store, all windows of a batch in flight, into a reused batch."""
     import tensorstore as ts
 
-    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(folder / "raw.zarr/train/frames")}}
+    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(folder / "windows-raw.zarr/train/frames")}}
     array = ts.open(spec, open=True, context=ts.Context({"cache_pool": {"total_bytes_limit": 0}})).result()
     out = np.empty((batch, *windows.shape[1:]), np.uint8)
     places = [ts.array(place, copy=False, write=True) for place in out]
@@ -249,11 +257,15 @@ def collate(tensors: list[torch.Tensor]) -> np.ndarray:
 
 READERS: dict[str, tuple[str, Callable[[Path, np.ndarray, int], Epoch]]] = {  # name -> (package it needs, how to prepare it)
     "memcpy": ("", memcpy),
-    "hfprep raw": ("", hfprep("raw")),
-    "hfprep lz4": ("", hfprep("lz4")),
-    "hfprep zstd": ("", hfprep("zstd")),
-    "hfprep raw, loader, 0 workers": ("", hfprep("raw", 0)),
-    "hfprep raw, loader, 2 workers": ("", hfprep("raw", 2)),
+    "hfprep windows raw": ("", hfprep("raw")),
+    "hfprep windows lz4": ("", hfprep("lz4")),
+    "hfprep windows zstd": ("", hfprep("zstd")),
+    "hfprep frames raw": ("", hfprep("raw", "frames")),
+    "hfprep frames lz4": ("", hfprep("lz4", "frames")),
+    "hfprep frames zstd": ("", hfprep("zstd", "frames")),
+    "hfprep windows raw, loader, 0 workers": ("", hfprep("raw", workers=0)),
+    "hfprep windows raw, loader, 2 workers": ("", hfprep("raw", workers=2)),
+    "hfprep frames lz4, loader, 2 workers": ("", hfprep("lz4", "frames", 2)),
     "zarr, same raw store": ("zarr", plain_zarr("raw")),
     "zarr, same lz4 store": ("zarr", plain_zarr("lz4")),
     "tensorstore, same raw store": ("tensorstore", tensorstore),
@@ -270,7 +282,7 @@ def measure(windows: np.ndarray, folder: Path, names: list[str], rounds: int, ba
     for name in names:
         package, prepare = READERS[name]
         if package and find_spec(package) is None:
-            print(f"{name:32s} not installed")
+            print(f"{name:38s} not installed")
             continue
         ready[name] = prepare(folder, windows, batch)
     rates: dict[str, list[tuple[float, float]]] = {name: [] for name in ready}
@@ -289,11 +301,11 @@ def measure(windows: np.ndarray, folder: Path, names: list[str], rounds: int, ba
             if turn:
                 rates[name].append((seen / (time.perf_counter() - clock), seen / (cpu_seconds() - cpu)))
     print(f"\n{len(windows)} windows of {'x'.join(map(str, windows.shape[1:]))}, batch {batch}, {rounds} rounds, medians")
-    print(f"{'reader':32s} {'windows/s':>9s} {'of memcpy':>9s} {'cpu':>6s}")
+    print(f"{'reader':38s} {'windows/s':>9s} {'of memcpy':>9s} {'cpu':>6s}")
     for name, found in rates.items():
         share, cpu_share = (statistics.median(a[i] / b[i] for a, b in zip(found, rates["memcpy"])) for i in (0, 1))
         cpu_text = "" if "workers" in name and " 0 " not in name else f"{cpu_share:6.2f}"
-        print(f"{name:32s} {statistics.median(rate for rate, _ in found):9.0f} {share:9.2f} {cpu_text:>6s}")
+        print(f"{name:38s} {statistics.median(rate for rate, _ in found):9.0f} {share:9.2f} {cpu_text:>6s}")
 
 
 def cpu_seconds() -> float:
@@ -350,9 +362,8 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="hfprep-read-", dir=options.folder))
     try:
         measure(windows, folder, names, options.rounds, options.batch)
-        for codec in ("raw", "lz4", "zstd"):
-            if (folder / f"{codec}.zarr").exists():
-                print(f"{codec}.zarr: {store.size_bytes(folder / f'{codec}.zarr') / windows.nbytes:.2f} of the raw bytes")
+        for path in sorted(folder.glob("*.zarr")):
+            print(f"{path.name}: {store.size_bytes(path) / windows.nbytes:.2f} of the raw bytes")
         if not options.only:
             normalisation(windows, options.rounds)
     finally:

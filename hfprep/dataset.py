@@ -107,7 +107,7 @@ class HyperframeDataset(Dataset[Batch]):
         """The batch of some items, read in one go."""
         rows = self.rows[np.asarray(indexes, np.int64)]
         first = self._first + self._shift(rows)
-        array, frames = self._buffers.take((len(rows), self.t, *self.store.layout.frames(self.split).shape[2:]))
+        array, frames = self._buffers.take((len(rows), self.t, *self.store.layout.window_shape[1:]))
         self._reader.read_frames(rows, array, first, self.step)
         ticks = first[:, None] + np.arange(self.t) * self.step
         columns = self._reader.columns

@@ -181,14 +181,21 @@ class WindowColumns(Mapping[str, NDArray[Any]]):
 
     def __init__(self, windows: Columns, ticks: Columns) -> None:
         self._windows, self._ticks = windows, ticks
+        self._gathered: dict[str, NDArray[Any]] = {}
+
+    def __reduce__(self) -> tuple[object, ...]:  # what was gathered does not travel to worker processes
+        return WindowColumns, (self._windows, self._ticks)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name in self._windows:
             return self._windows[name]
         if name not in self.GATHERED:
             raise KeyError(name)
-        values: NDArray[Any] = self._ticks[name][self._windows["index"]]
-        return values
+        if name not in self._gathered:
+            values = self._ticks[name][self._windows["index"]]
+            values.flags.writeable = False  # shared by all who ask
+            self._gathered[name] = values
+        return self._gathered[name]
 
     def __iter__(self) -> Iterator[str]:
         yield from (*self._windows, *(name for name in self.GATHERED if name in self._ticks))
