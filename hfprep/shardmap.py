@@ -22,8 +22,8 @@ MAX_OPEN = 1024  # mapped shards at once; a map needs no file handle
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Shard:
-    data: NDArray[np.uint8]  # the whole file, mapped
-    index: I64  # (capacity,2) offset and length
+    data: memoryview  # the whole file, mapped
+    spans: list[tuple[int, int]]  # first byte and the one after the last of each unit, (0, -1) where it is missing
     rows: U8 | None  # its units one after the other, where they lie so: raw, as hfprep writes them
 
 
@@ -35,7 +35,7 @@ class ShardMap:
 
     def __init__(self, folder: Path, split: str, layout: Layout) -> None:
         self._folder, self._split, self._layout = folder, split, layout
-        self._coder: Any = None  # None: raw
+        self._decode: shards.Decode | None = None  # None: raw
         self._open: OrderedDict[int, _Shard] = OrderedDict()
         self._foreign: Any = None  # the zarr array where zarr must read
         self._checked = False
@@ -49,53 +49,67 @@ class ShardMap:
         if not self._checked:
             self._check()
         span = (out.shape[1] - 1) * step + 1
-        if self._foreign is not None:
-            for position, (row, start) in enumerate(zip(rows.tolist(), first.tolist())):
-                out[position] = self._foreign[row, start : start + span : step]
-            return
         per_shard, shape = self._layout.units_per_shard, self._layout.unit_shape
         whole = out.shape[1] == self._layout.length and out.flags.c_contiguous
-        scratch = None if self._coder is None or whole else np.empty(shape, np.uint8)
+        scratch = None if whole else np.empty(shape, np.uint8)
         for position, (row, start) in enumerate(zip(rows.tolist(), first.tolist())):
-            chunk = self._chunk(row // per_shard, row % per_shard)
-            if self._coder is None:
-                out[position] = chunk.reshape(shape)[start : start + span : step]
+            if self._foreign is not None:
+                out[position] = self._foreign[row, start : start + span : step]
+                continue
+            index, slot = divmod(row, per_shard)
+            shard = self._shard(index)
+            if shard.rows is not None:
+                out[position] = shard.rows[slot, start : start + span : step]
             elif scratch is None:
-                self._decode(chunk, out[position], row)
+                self._put(shard, index, slot, out[position])
             else:
-                self._decode(chunk, scratch, row)
+                self._put(shard, index, slot, scratch)
                 out[position] = scratch[start : start + span : step]
 
     def read_ticks(self, ticks: I64, out: U8) -> None:
         """Rows ticks[i] of an array of ticks into out[i], u8 (n,t,H,W,3); ticks int64 (n,t)."""
         if not self._checked:
             self._check()
-        per_shard = self._layout.units_per_shard
-        for position, row in enumerate(ticks):
+        shard, slot = np.divmod(ticks, self._layout.units_per_shard)
+        one = (shard == shard[:, :1]).all(axis=1).tolist()  # a window seldom lies in more than one shard
+        for position, index in enumerate(shard[:, 0].tolist()):
             if self._foreign is not None:
-                low = int(row.min())
-                out[position] = self._foreign[low : int(row.max()) + 1][row - low]
-                continue
-            cuts = np.flatnonzero(np.diff(row // per_shard)) + 1  # a window seldom lies in more than one shard
-            for part, into in zip(np.split(row, cuts), np.split(out[position], cuts)) if len(cuts) else [(row, out[position])]:
-                self._read_part(int(part[0]) // per_shard, part, into)
+                low = int(ticks[position].min())
+                out[position] = self._foreign[low : int(ticks[position].max()) + 1][ticks[position] - low]
+            elif one[position]:
+                self._read_part(index, slot[position], out[position])
+            else:
+                cuts = np.flatnonzero(np.diff(shard[position])) + 1
+                for part, into in zip(np.split(np.arange(ticks.shape[1]), cuts), np.split(out[position], cuts)):
+                    self._read_part(int(shard[position, part[0]]), slot[position, part], into)
 
-    def _read_part(self, index: int, ticks: I64, out: U8) -> None:
+    def _read_part(self, index: int, slots: I64, out: U8) -> None:
         """Ticks of one shard, in any order."""
         shard = self._shard(index)
-        first = index * self._layout.units_per_shard
         if shard.rows is not None:
-            np.take(shard.rows, ticks - first, axis=0, out=out, mode="clip")  # "raise" would go through a copy
+            np.take(shard.rows, slots, axis=0, out=out, mode="clip")  # "raise" would go through a copy
             return
         before = -1
-        for position, tick in enumerate(ticks.tolist()):
-            if tick == before:  # a clamped end
+        for position, slot in enumerate(slots.tolist()):
+            if slot == before:  # a clamped end
                 out[position] = out[position - 1]
-            elif self._coder is None:
-                out[position] = self._chunk(index, tick - first).reshape(self._layout.unit_shape)
             else:
-                self._decode(self._chunk(index, tick - first), out[position], tick)
-            before = tick
+                self._put(shard, index, slot, out[position])
+            before = slot
+
+    def _put(self, shard: _Shard, index: int, slot: int, out: U8) -> None:
+        """One unit into its place."""
+        begin, end = shard.spans[slot]
+        if end < begin or (self._decode is None and end - begin != out.nbytes):
+            raise self._damaged(index, f"{self._unit} {slot} of it is missing")
+        if self._decode is None:
+            out[...] = np.frombuffer(shard.data[begin:end], np.uint8).reshape(out.shape)
+            return
+        try:
+            self._decode(shard.data[begin:end], out)
+        except (RuntimeError, ValueError) as fault:
+            row = index * self._layout.units_per_shard + slot
+            raise self._damaged(index, f"{self._unit} {row} does not decode: {fault}") from None
 
     def _check(self) -> None:
         place = self._folder / self._split / "frames"
@@ -106,7 +120,7 @@ class ShardMap:
 
                 self._foreign = zarr.open_array(place, mode="r", zarr_format=3)
             else:
-                self._coder = shards.coder(known)
+                self._decode = shards.decoder(known)
         except (OSError, ValueError, KeyError, TypeError) as fault:
             raise StoreError(
                 f"{self._split}/frames cannot be read: {fault}",
@@ -116,22 +130,9 @@ class ShardMap:
             ) from fault
         self._checked = True
 
-    def _decode(self, chunk: NDArray[np.uint8], out: U8, row: int) -> None:
-        try:
-            self._coder.decode(chunk, out)
-        except (RuntimeError, ValueError) as fault:
-            raise self._damaged(row // self._layout.units_per_shard, f"{self._unit} {row} does not decode: {fault}") from None
-
     def _shard(self, index: int) -> _Shard:
         shard = self._open.get(index)
         return self._map(index) if shard is None else shard
-
-    def _chunk(self, index: int, slot: int) -> NDArray[np.uint8]:
-        shard = self._shard(index)
-        offset, length = shard.index[slot]
-        if length < 0 or (self._coder is None and length != self._layout.unit_bytes):
-            raise self._damaged(index, f"{self._unit} {slot} of it is missing")
-        return shard.data[offset : offset + length]
 
     def _map(self, index: int) -> _Shard:
         path = self._folder / self._layout.shard_key(self._split, index)
@@ -142,7 +143,8 @@ class ShardMap:
             if len(data) < tail:
                 raise ValueError(f"it has only {len(data)} bytes")
             table = shards.parse_index(data[-tail:].tobytes(), len(data) - tail)
-            shard = _Shard(data, table, self._in_row(index, data, table) if self._coder is None else None)
+            spans = list(zip(table[:, 0].tolist(), np.where(table[:, 1] < 0, -1, table.sum(axis=1)).tolist()))
+            shard = _Shard(data.data, spans, self._in_row(index, data, table) if self._decode is None else None)
         except FileNotFoundError:
             raise self._damaged(index, "it is missing") from None
         except OSError as fault:
