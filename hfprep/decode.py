@@ -14,7 +14,7 @@ from typing import cast
 import av
 import numpy as np
 
-from . import packets, resample
+from . import packets, pictures, resample
 from .errors import ClipError
 from .geometry import Geometry, Orientation, Placement, orientation, place
 from .records import I64, U8, Frames, Timeline
@@ -56,6 +56,9 @@ def shown(timeline: Timeline, wanted: I64, geometry: Geometry) -> Iterator[tuple
 
 def _pictures(timeline: Timeline, wanted: I64) -> Iterator[tuple[int, av.VideoFrame, bool, Video]]:
     """Wanted frames as the decoder gives them, in order, each once, with whether it is whole."""
+    if timeline.files:
+        yield from pictures.decode(timeline, wanted)
+        return
     at = 0
     if timeline.trusted and len(wanted):
         with Video(timeline.path) as video:

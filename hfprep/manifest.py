@@ -115,7 +115,7 @@ class _Rows:
         split = self.split(row, line, cells[at["split"]]) if cells[at["split"]] else ""
         offset = milliseconds_ns(cells[at["imu_offset_ms"]], self.decimal_comma) if cells[at["imu_offset_ms"]] else 0
         extra = tuple([(column, cells[i]) for column, i in self.head.extra])
-        path, imu, group = self.absolute(video), self.absolute(cells[at["imu"]]), cells[at["group"]] or _plain(video)
+        path, imu, group = self.absolute(video), self.sensors(cells[at["imu"]]), cells[at["group"]] or _plain(video)
         self.labels.add(label)
         return Clip(row, line, name, path, label, split, group, start, end, imu, offset, extra)
 
@@ -140,6 +140,10 @@ class _Rows:
         if known is None:
             known = self.paths[written] = _absolute(written, self.folder)
         return known
+
+    def sensors(self, written: str) -> str:
+        """Sensor files of a row: several, of different rates, stand with "|" between them."""
+        return "|".join([self.absolute(part.strip()) for part in written.split("|")]) if "|" in written else self.absolute(written)
 
     def finish(self, where: str) -> Manifest:
         if not self.row:

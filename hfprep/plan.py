@@ -102,7 +102,7 @@ class Plan:
             [clip.id for clip in clips],
             [clip.label for clip in clips],
             [clip.group for clip in clips],
-            [(clip.start_ns, clip.end_ns) for clip in clips],
+            [(clip.start_ns, clip.end_ns, clip.fps) for clip in clips],
             [clip.imu_offset_ns if clip.imu else None for clip in clips],
             self.splits,
             self.n_ticks.tolist(),

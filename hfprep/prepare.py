@@ -186,7 +186,7 @@ def _filled(work: Work, places: list[Place], desk: _Desk, task: Task) -> Iterato
     Raises ClipError where the whole clip is of no use.
     """
     pipeline, layout = task.pipeline, task.layout
-    timeline = Cache(task.cache).get(work.clip.video)
+    timeline = Cache(task.cache).get(work.clip.video, work.clip.fps)
     ticks = resample.ticks(timeline.last_ns, work.clip.start_ns, work.clip.end_ns, pipeline.frame.interval_ns)
     if len(ticks) != work.n_ticks:
         what = f"the video gives {len(ticks)} ticks, {work.n_ticks} were planned"

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import clock, intact, packets
+from . import clock, intact, packets, pictures
 from .errors import ClipError
 from .geometry import orientation
 from .records import I64, Timeline
@@ -201,8 +202,13 @@ class Cache:
     def __init__(self, folder: str) -> None:
         self._folder = Folder(folder, ";".join(f"{k}={v}" for k, v in versions().items())) if folder else None
 
-    def get(self, path: str) -> Timeline:
-        """probe(path), from the folder where it is known; raises ClipError as probe does."""
+    def get(self, path: str, fps: str = "") -> Timeline:
+        """probe(path), from the folder where it is known; of a folder of pictures their timeline at `fps`, which costs nothing.
+
+        Raises ClipError as probe and pictures.timeline do.
+        """
+        if Path(path).is_dir():
+            return pictures.timeline(path, fps)
         if self._folder is None:
             return probe(path)
         check_file(path)

@@ -35,6 +35,7 @@ class Clip:
     end_ns          half-open end, or None for the whole video
     imu_offset_ns   video time = sensor time + offset
     extra           further manifest columns, (name, text) pairs, carried into `clips/`
+    fps             (from extra) frames a second where `video` is a folder of numbered pictures, as text
     """
 
     row: int
@@ -49,6 +50,11 @@ class Clip:
     imu: str = ""
     imu_offset_ns: int = 0
     extra: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def fps(self) -> str:
+        """The manifest's column fps, "" where there is none."""
+        return next((text for name, text in self.extra if name.casefold() == "fps"), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,7 @@ class Timeline:
     pts         int64 (N,), the same frames' raw time stamps in `time_base`, all different; empty where the file has no such
                 stamps: a frame is then found by its number in the decoder's output order
     clock       "pts" (frame time stamps), "dts" or "rate" (AVI and others whose time stamps lie: output order at DTS or
-                at the stream's frame rate)
+                at the stream's frame rate), "pictures" (a folder of numbered ones)
     trusted     True: found by demuxing alone; False: the file was decoded to find out
     packets     int64 (N,), number of each frame's packet in file order; empty where not trusted
     keyframes   numbers of the packets at which decoding can begin afresh (nothing after one needs anything before it, but for
@@ -94,6 +100,7 @@ class Timeline:
     lead        pictures that the decoder gives before the first whole one: left out, they are not counted as frames
     missing     frames that the file promises but does not hold (cut download), 0 when whole
     notes       what a person should know ("time stamps missing: 25 frames/s assumed"), printed once a file
+    files       names of the pictures where `path` is a folder of them
     """
 
     path: str
@@ -115,6 +122,7 @@ class Timeline:
     lead: int = 0
     missing: int = 0
     notes: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require(self.pts_ns.ndim == 1 and len(self.pts_ns) > 0, f"{self.path}: a timeline needs at least one frame")

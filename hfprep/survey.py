@@ -58,7 +58,7 @@ def survey(manifest: Manifest, pipeline: Pipeline, cache: Cache, *, jobs: int = 
 
     def one(clips: list[int]) -> list[tuple[int, _Row]]:
         try:
-            found: Timeline | ClipError = cache.get(manifest.clips[clips[0]].video)
+            found: Timeline | ClipError = cache.get(manifest.clips[clips[0]].video, manifest.clips[clips[0]].fps)
         except ClipError as fault:
             found = fault
         rows = []
@@ -67,9 +67,9 @@ def survey(manifest: Manifest, pipeline: Pipeline, cache: Cache, *, jobs: int = 
             advance()
         return rows
 
-    by_video: dict[str, list[int]] = {}
+    by_video: dict[tuple[str, str], list[int]] = {}
     for number, clip in enumerate(manifest.clips):
-        by_video.setdefault(clip.video, []).append(number)
+        by_video.setdefault((clip.video, clip.fps), []).append(number)
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         answered = dict(row for rows in pool.map(one, by_video.values()) for row in rows)
     rows = [answered[number] for number in range(len(manifest.clips))]

@@ -29,22 +29,26 @@ _NOT_TEXT = (
     (b"SQLite format 3", "a database", "export the table as CSV"),
 )
 # Spaces of any kind, and the invisible byte order mark and zero-width characters of cells that were pasted together.
-_AROUND = " \t\n\r\f\v\xa0\u2002\u2003\u2009\u202f\u3000\ufeff\u200b\u2060"
+AROUND = " \t\n\r\f\v\xa0\u2002\u2003\u2009\u202f\u3000\ufeff\u200b\u2060"
 
 
 class NotText(ValueError):  # noqa: N818 - a reason, turned into the caller's own error
     """The bytes are no text table; `args` are (what it is, what to do)."""
 
 
-def read_bytes(path: str, error: type[HfprepError], kind: str = "missing_file") -> bytes:
-    """Bytes of a regular file; raises `error` (kinds: `kind` where it is missing, not_a_file, permission, unreadable)."""
+def read_bytes(path: str, error: type[HfprepError], kind: str = "missing_file", head: int = -1) -> bytes:
+    """Bytes of a regular file, or its first `head`.
+
+    Raises `error`, of kind `kind` where the file is missing, else not_a_file, permission or unreadable.
+    """
     file = Path(path)
     try:
         mode = file.stat().st_mode
         if not stat.S_ISREG(mode):
             what = "is a folder" if stat.S_ISDIR(mode) else "is not a regular file"  # reading a pipe could wait for ever
             raise error(what, where=path, remedy="give a file", kind="not_a_file")
-        return file.read_bytes()
+        with file.open("rb") as stream:
+            return stream.read(head)
     except FileNotFoundError:
         raise error("no such file", where=path, remedy="check the path", kind=kind) from None
     except PermissionError:
@@ -138,4 +142,4 @@ def _single(line: str, separator: str, fault: str) -> list[str] | str:
 
 def clean(cells: Sequence[str]) -> list[str]:
     """Cells without spaces and invisible characters around them."""
-    return [c.strip(_AROUND) for c in cells]
+    return [c.strip(AROUND) for c in cells]

@@ -38,14 +38,14 @@ def versions() -> dict[str, str]:
 class Video:
     """An open video file and the decoder of its picture stream: one thread, so that many clips fill the cores evenly.
 
-    faults counts packets that the decoder or the reader refused; decoding goes on behind them. began_whole: the first packet
-    read is a key frame.
+    still: a single picture, not a video. faults counts packets that the decoder or the reader refused; decoding goes on behind
+    them. began_whole: the first packet read is a key frame.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, still: bool = False) -> None:
         self.path, self.faults, self.began_whole = path, 0, False
         self._suspect, self._lost = False, cast(int | None, None)
-        self.container = _open(path)
+        self.container = _open(path, still)
         try:
             self.stream = _picture_stream(self.container, path)
         except BaseException:
@@ -136,18 +136,20 @@ def _denied(path: str) -> ClipError:
     return ClipError("the file may not be read", where=path, remedy="check its permissions and those of its folders", kind="permission")
 
 
-def _open(path: str) -> av.container.InputContainer:
+def _open(path: str, still: bool) -> av.container.InputContainer:
     """Open by absolute path: `take:1.mp4` would be taken for a protocol. Metadata in any encoding must not stop it."""
+    options = {**OPTIONS, **({"pattern_type": "none"} if still else {})}  # a % in a picture's name is no pattern
     remedy = "check that it plays; a cut download or a placeholder must be fetched again"
     try:
-        container = av.open(str(Path(path).absolute()), metadata_errors="replace", options=OPTIONS)
+        container = av.open(str(Path(path).absolute()), metadata_errors="replace", options=options)
     except PermissionError as fault:
         raise _denied(path) from fault
     except (av.error.FFmpegError, ValueError) as fault:
         reason = str(getattr(fault, "strerror", "") or fault).splitlines()[0]
         raise ClipError(f"not a video that FFmpeg can open ({reason})", where=path, remedy=remedy, kind="not_a_video") from fault
     name = container.format.name
-    if name in NO_FILMS or name.endswith("_pipe"):
+    picture = name == "image2" or name.endswith("_pipe")
+    if (name in NO_FILMS or picture) and not (still and picture):
         container.close()
         raise ClipError(f"a {name} file is not a video", where=path, remedy="name a video file", kind="not_a_video")
     # PyAV asks FFmpeg to invent missing time stamps; those inventions go back and forth in AVI. Absent ones must look absent.
