@@ -14,53 +14,51 @@ ENERGY_BATCH = 64  # ticks whose small grey pictures are computed at once in a f
 def in_frames(frames: Frames, size: int) -> tuple[Hotspot, F32]:
     """Hotspot of a clip whose frames (T,H,W,3) are at hand, for windows of `size` ticks, and the energy (T,) that it was found in.
 
-    Damaged ticks do not count as motion.
+    Damaged ticks do not count as motion: they show the last whole one before them.
     """
-    return _found(hotspot.luma(frames.frames), frames.ok, size)
+    each = np.zeros(len(frames.ok), np.float32)
+    each[frames.ok], _ = _changes(hotspot.luma(frames.frames)[frames.ok], None)
+    return _found(each, np.arange(len(each)), size)
 
 
 def in_file(timeline: Timeline, shown: I64, geometry: decode.Geometry, size: int) -> tuple[Hotspot, F32, Bool]:
     """Hotspot of a clip too long to be held, its energy, and whether each tick's frame decodes whole; shown (T,): frame of each tick.
 
-    The same result as `in_frames`. Raises ClipError (no_frames).
+    The same result as `in_frames`; holds ENERGY_BATCH pictures, however long the clip. Raises ClipError (no_frames).
     """
-    luma, ok = _small_pictures(timeline, shown, geometry)
-    return *_found(luma, ok, size), ok
-
-
-def _found(luma: F32, ok: Bool, size: int) -> tuple[Hotspot, F32]:
-    last = np.maximum.accumulate(np.where(ok, np.arange(len(ok)), -1))
-    still = luma[np.where(last < 0, int(np.argmax(ok)), last)]  # a damaged tick shows the last whole one before it
-    energy = hotspot.motion_energy(still)
-    return hotspot.find(energy, size), energy
-
-
-def _small_pictures(timeline: Timeline, shown: I64, geometry: decode.Geometry) -> tuple[F32, Bool]:
-    """First pass over a long clip: small grey pictures of all ticks, a batch of frames in memory at a time."""
     wanted, back = np.unique(shown, return_inverse=True)
-    position = {int(frame): k for k, frame in enumerate(wanted)}
-    small: F32 | None = None
-    ok = np.zeros(len(wanted), np.bool_)
+    each, ok = np.zeros(len(wanted), np.float32), np.zeros(len(wanted), np.bool_)
+    before: F32 | None = None
     batch: list[U8] = []
     where: list[int] = []
-
-    def flush() -> None:
-        nonlocal small
-        if batch:
-            grey = hotspot.luma(np.stack(batch))
-            if small is None:
-                small = np.zeros((len(wanted), *grey.shape[1:]), np.float32)
-            small[where] = grey
-            batch.clear()
-            where.clear()
-
-    for frame, picture, intact in decode.shown(timeline, wanted, geometry):
-        batch.append(picture.copy())
-        where.append(position[frame])
-        ok[position[frame]] = intact
+    for frame, picture, whole in decode.shown(timeline, wanted, geometry):
+        if whole:
+            batch.append(picture)
+            where.append(int(np.searchsorted(wanted, frame)))
         if len(batch) == ENERGY_BATCH:
-            flush()
-    flush()
-    if small is None:
+            each[where], before = _changes(hotspot.luma(np.stack(batch)), before)
+            ok[where] = True
+            batch, where = [], []
+    if batch:
+        each[where], _ = _changes(hotspot.luma(np.stack(batch)), before)
+        ok[where] = True
+    if not ok.any():
         raise ClipError("no frame could be decoded", where=timeline.path, remedy="check the file in a player", kind="no_frames")
-    return small[back], ok[back]
+    return *_found(each, back, size), ok[back]
+
+
+def _changes(luma: F32, before: F32 | None) -> tuple[F32, F32]:
+    """How much each picture differs from the one before it, 0 for the very first; and the last picture."""
+    if before is not None:
+        return hotspot.motion_energy(np.concatenate([before, luma]))[1:], luma[-1:]
+    energy = hotspot.motion_energy(luma)
+    energy[:1] = 0
+    return energy, luma[-1:]
+
+
+def _found(each: F32, back: I64, size: int) -> tuple[Hotspot, F32]:
+    """The hotspot, and the energy of the ticks: a tick has its frame's where the frame is new, 0 where it is shown again."""
+    energy = np.where(np.diff(back, prepend=-1) != 0, each[back], np.float32(0))
+    if len(energy) > 1:
+        energy[0] = energy[1:3].min()  # no picture before it
+    return hotspot.find(energy, size), energy

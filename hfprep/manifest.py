@@ -66,7 +66,7 @@ class _Rows:
     def add(self, line: int, record: list[str] | str) -> None:
         if isinstance(record, str):
             self.row += 1
-            self.faults.append(Fault(self.row, line, "", "bad_row", f"line {line}: {record}: correct its quotes"))
+            self.faults.append(Fault(self.row, line, "", "bad_row", f"{record}: correct its quotes"))
             return
         cells = tables.clean(record)
         if not any(cells):  # a blank line, or one of separators only
@@ -76,7 +76,7 @@ class _Rows:
         if len(cells) > width:
             over = next((c for c in cells[width:] if c), "")
             if over:
-                what = f"line {line} has {len(cells)} cells for {width} columns (one too many: {over[:80]!r})"
+                what = f"{len(cells)} cells for {width} columns (one too many: {over[:80]!r})"
                 self.faults.append(
                     Fault(self.row, line, cells[self.index["video"]], "bad_row", f"{what}: quote cells that hold the separator")
                 )
@@ -104,11 +104,11 @@ class _Rows:
         at = self.index
         video, label = cells[at["video"]], cells[at["label"]]
         if not video:
-            raise BadCell("bad_row", f"no video in line {line}: give the file's path")
+            raise BadCell("bad_row", "no video: give the file's path")
         if "\0" in video or "\0" in label:
-            raise BadCell("bad_row", f"line {line} holds a NUL character: save the manifest again as text")
+            raise BadCell("bad_row", "it holds a NUL character: save the manifest again as text")
         if not label:
-            raise BadCell("bad_label", f"no label for {video} in line {line}: give one or take the row out")
+            raise BadCell("bad_label", "no label: give one or take the row out")
         if isinstance(name, int):
             raise BadCell("bad_row", f"id {cells[at['id']]!r} is that of row {name}, too: give each row its own")
         start, end = self.span(cells[at["start"]], cells[at["end"]])

@@ -143,7 +143,10 @@ def _open(path: str, still: bool) -> av.container.InputContainer:
     try:
         container = av.open(str(Path(path).absolute()), metadata_errors="replace", options=options)
     except PermissionError as fault:
-        raise _denied(path) from fault
+        if not os.access(path, os.R_OK):
+            raise _denied(path) from fault
+        what = "a list that names other files, not a video"
+        raise ClipError(what, where=path, remedy="name those files", kind="not_a_video") from fault
     except (av.error.FFmpegError, ValueError) as fault:
         reason = str(getattr(fault, "strerror", "") or fault).splitlines()[0]
         raise ClipError(f"not a video that FFmpeg can open ({reason})", where=path, remedy=remedy, kind="not_a_video") from fault
