@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import math
-import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from . import views
 from .errors import UsageError
 from .reader import open_store
-from .records import I64, SPLITS, U8
+from .records import I64, SPLITS
 
 try:
     import torch
-    from torch import Tensor
-    from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, Sampler, SequentialSampler, get_worker_info
+    from torch.utils.data import BatchSampler, Dataset, Sampler
 except ImportError:
     raise UsageError("training needs torch, which is not installed", remedy="pip install 'hfprep[train]'", kind="no_torch") from None
 
-Batch = dict[str, Tensor]
-SPARE_BUFFERS = 4  # batches that wait for reuse; more are freed
+from . import samplers
+from .buffers import Buffers
+from .passes import Batch as Batch
+from .passes import Loader
+
+Named = Literal["weighted", "clips", "shards"]
 
 
 class HyperframeDataset(Dataset[Batch]):
@@ -30,42 +32,44 @@ class HyperframeDataset(Dataset[Batch]):
 
     t       frames of a window, the middle ones; default: the store's window size
     step    ticks from one frame to the next (1 = all)
-    jitter  ticks by which the centre moves at most, drawn anew for each window and epoch from `seed` (see set_epoch)
+    jitter  ticks by which the centre moves at most, drawn anew for each window and epoch: within the stored margin, or, in a store
+            of layout "frames", anywhere in the clip where the recipe's window.max_clamped allows a centre
+    stride  (low, high), layout "frames" only: each epoch draws every clip a stride and places its windows anew around its hotspot,
+            which stays the first of them; as many as are stored
+    seed    of jitter and stride; with set_epoch it decides them, whatever the workers and the order
 
     An item has frames uint8 (t,3,H,W), a channels_last view of the stored bytes; clamped bool (t,); label, clip, row, center_ns int64;
     weight float32; with sensors imu float32 (t,M), 0 where unknown, and imu_ok bool (t,). A batch has the same with B in front;
-    `row` is the row of the split in the store. Raises StoreError, and UsageError where the stored ticks cannot give t, step, jitter.
+    `row` is the row of the split in the store. Raises StoreError, and UsageError where the stored ticks cannot give what is asked for.
 
     >>> train = HyperframeDataset("demo.zarr", "train", t=3)     # doctest: +SKIP
     >>> train[0]["frames"].shape                                 # doctest: +SKIP
     torch.Size([3, 3, 160, 160])
     """
 
-    def __init__(self, path: str | Path, split: str, t: int | None = None, step: int = 1, jitter: int = 0, *, seed: int = 0) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        split: str,
+        t: int | None = None,
+        step: int = 1,
+        jitter: int = 0,
+        *,
+        stride: tuple[int, int] | None = None,
+        seed: int = 0,
+    ) -> None:
         self.store = open_store(path)
         if split not in SPLITS:
             raise UsageError(f"no split {split!r}", where=str(path), remedy=f"take one of {', '.join(SPLITS)}", kind="bad_split")
-        layout = self.store.layout
-        self.split, self.step, self.jitter, self.seed = split, step, jitter, seed
-        self.t = layout.size if t is None else t
+        self.t = self.store.layout.size if t is None else t
+        self.split, self.step = split, step
         self._reader = self.store[split]
-        self._center = layout.margin + layout.size // 2
-        self._first = self._center - self.t // 2 * step
-        last = self._first + (self.t - 1) * step
-        if min(self.t, step) < 1 or jitter < 0 or self._first - jitter < 0 or last + jitter >= layout.length:
-            raise UsageError(
-                f"t = {self.t}, step = {step}, jitter = {jitter} reaches from frame {self._first - jitter} to {last + jitter}; "
-                f"a window holds 0 to {layout.length - 1}, centred on {self._center}",
-                where=str(path),
-                remedy="take fewer frames, or build with a larger window.size or window.margin",
-                kind="bad_window",
-            )
+        self._view = views.of(self.store, split, views.Take(self.t, step, jitter, stride, seed))
         self.rows: I64 = np.flatnonzero(self._reader.columns["ok"])
-        self.classes = self.store.classes
-        self.axes = layout.axes
+        self.classes, self.axes = self.store.classes, self.store.layout.axes
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]  # workers that live on see set_epoch
-        self._shifts: tuple[int, I64] | None = None
-        self._buffers = _Buffers()
+        self._begun = False
+        self._buffers = Buffers()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -83,13 +87,36 @@ class HyperframeDataset(Dataset[Batch]):
         """The clip of every item, int64 (len,): a row of `store.clips`."""
         return self._reader.columns["clip"][self.rows].astype(np.int64)
 
+    @property
+    def shards(self) -> I64:
+        """The shard of every item's stored centre, int64 (len,)."""
+        return self._view.shards(self.rows)
+
+    def imu_stats(self) -> views.AxisStats:
+        """Mean, std and count of each sensor axis over the split train, whichever split this is: nothing is learnt from val and test."""
+        return views.axis_stats(self.store["train"])
+
+    @property
+    def epoch(self) -> int:
+        """The epoch whose shifts and strides are shown."""
+        return int(self._epoch)
+
     def set_epoch(self, epoch: int) -> None:
-        """Draw the shifts of this epoch: the same for the same seed and epoch, whatever the workers and the order."""
+        """Draw the shifts and strides of this epoch: the same for the same seed and epoch, whatever the workers and the order."""
         self._epoch.fill_(epoch)
+        self._begun = False
+
+    def begin_epoch(self) -> int:
+        """Begin a pass: of the epoch that was set, or, where that one was begun already, of the next."""
+        if self._begun:
+            self.set_epoch(self.epoch + 1)
+        self._begun = True
+        return self.epoch
 
     def load_columns(self) -> None:
         """Read the small columns now: worker processes that are forked later share them instead of holding one copy each."""
-        for name in ("clamped", "time_ns", "weight", "label", "clip", *(("imu", "imu_ok") if self.axes else ())):
+        self._view.load()
+        for name in ("weight", "label", "clip"):
             _ = self._reader.columns[name]
 
     def __getitem__(self, index: int | Sequence[int]) -> Batch:
@@ -106,70 +133,18 @@ class HyperframeDataset(Dataset[Batch]):
     def read(self, indexes: Sequence[int]) -> Batch:
         """The batch of some items, read in one go."""
         rows = self.rows[np.asarray(indexes, np.int64)]
-        first = self._first + self._shift(rows)
         array, frames = self._buffers.take((len(rows), self.t, *self.store.layout.window_shape[1:]))
-        self._reader.read_frames(rows, array, first, self.step)
-        ticks = first[:, None] + np.arange(self.t) * self.step
+        shown = self._view.read(rows, self.epoch, array)
+        if self.axes:
+            shown["imu"] = np.where(np.isnan(shown["imu"]), np.float32(0), shown["imu"])
         columns = self._reader.columns
-        batch = {
+        return {
             "frames": frames.permute(0, 1, 4, 2, 3),
-            "clamped": torch.from_numpy(columns["clamped"][rows[:, None], ticks]),
-            "center_ns": torch.from_numpy(columns["time_ns"][rows, first + self.t // 2 * self.step]),
+            **{name: torch.from_numpy(values) for name, values in shown.items()},
             "weight": torch.from_numpy(columns["weight"][rows]),
             "row": torch.from_numpy(rows),
             **{name: torch.from_numpy(columns[name][rows].astype(np.int64)) for name in ("label", "clip")},
         }
-        if self.axes:
-            imu = columns["imu"][rows[:, None], ticks]
-            batch["imu"] = torch.from_numpy(np.where(np.isnan(imu), np.float32(0), imu))
-            batch["imu_ok"] = torch.from_numpy(columns["imu_ok"][rows[:, None], ticks])
-        return batch
-
-    def _shift(self, rows: I64) -> I64:
-        if not self.jitter:
-            return np.zeros(len(rows), np.int64)
-        epoch = int(self._epoch)
-        if self._shifts is None or self._shifts[0] != epoch:
-            draws = np.random.default_rng([self.seed, epoch]).integers(-self.jitter, self.jitter + 1, len(self._reader))
-            self._shifts = (epoch, draws)
-        shifts: I64 = self._shifts[1][rows]
-        return shifts
-
-
-class _Buffers:
-    """Memory of batches. A new 39 MB array a batch costs more in page faults than reading its pixels, so that the main process
-    takes one again as soon as nothing refers to the batch that lay in it."""
-
-    def __init__(self) -> None:
-        self._free: list[U8] = []
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _Buffers, ()
-
-    def take(self, shape: tuple[int, ...]) -> tuple[U8, Tensor]:
-        """An array u8 of this shape and the tensor that shares its memory; the content is undefined."""
-        need = math.prod(shape)
-        if get_worker_info() is not None:
-            # A worker's tensor leaves through shared memory: made there at once, as torch's own collate does, it is not copied again,
-            # and it costs half. It cannot be taken again: nobody tells the worker when the main process is done with it.
-            storage: torch.UntypedStorage = torch.UntypedStorage._new_shared(need)  # type: ignore[no-untyped-call]
-            tensor = torch.empty(0, dtype=torch.uint8).set_(storage).view(shape)
-            return tensor.numpy(), tensor
-        if torch.cuda.is_available():  # torch takes pinned memory again itself, after the copies that still run
-            tensor = torch.empty(shape, dtype=torch.uint8, pin_memory=True)
-            return tensor.numpy(), tensor
-        memory = self._free.pop() if self._free else np.empty(0, np.uint8)
-        if memory.size < need:
-            memory = np.empty(need, np.uint8)
-        view = memory[:need].reshape(shape)
-        # torch holds `view` as long as any tensor uses its memory; then, and only then, it dies.
-        weakref.finalize(view, _give_back, self._free, memory).atexit = False
-        return view, torch.from_numpy(view)
-
-
-def _give_back(free: list[U8], memory: U8) -> None:
-    if len(free) < SPARE_BUFFERS:
-        free.append(memory)
 
 
 def loader(
@@ -179,35 +154,59 @@ def loader(
     shuffle: bool | None = None,
     seed: int = 0,
     workers: int = 0,
-    sampler: Sampler[int] | None = None,
+    sampler: Named | samplers.Batches | Sampler[int] | None = None,
+    per_clip: int = 4,
     drop_last: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
     start: str | None = None,
-) -> DataLoader[Batch]:
+) -> Loader:
     """A DataLoader that reads whole batches (the usual collate is 5 times slower) and pins them where there is a GPU.
 
-    shuffle  None: only train, and only without a sampler
-    seed     of the order; each pass over the loader draws a new one
-    workers  processes that read; 0 reads in this one, which is the fastest for raw and lz4 stores on a local disk
-    start    how the workers start: fork, spawn or forkserver; None: as Python does by itself
+    shuffle   None: only train, and only without a sampler
+    seed      of the order; each pass over the loader is an epoch with an order of its own
+    workers   processes that read; 0 reads in this one, which is the fastest for raw and lz4 stores on a local disk
+    sampler   "weighted", "clips" (per_clip windows of each clip), "shards", an object of hfprep.samplers, which knows its own batch,
+              or anything that gives one index after another
+    drop_last full batches only, else every row once: training gives every rank the same number of batches (`ends` "share"),
+              and what is not shuffled leaves them as they come ("keep"; see hfprep.samplers)
+    rank, world_size   of a distributed run; default: as torch.distributed says where it is initialised
+    start     how the workers start: fork, spawn or forkserver; None: as Python does by itself
     """
     if workers:
         dataset.load_columns()
     if shuffle is None:
         shuffle = sampler is None and dataset.split == "train"
-    generator = torch.Generator().manual_seed(seed)
+    ends: samplers.Ends = "drop" if drop_last else "share" if shuffle or sampler is not None else "keep"
+    common: dict[str, Any] = {"seed": seed, "ends": ends, "rank": rank, "world_size": world_size}
+    order: Any = sampler
     if sampler is None:
-        sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
-    return DataLoader(
+        order = samplers.Plain(len(dataset), batch, shuffle=shuffle, **common)
+    elif isinstance(sampler, str):
+        order = _named(sampler, dataset, batch, per_clip, common)
+    elif not isinstance(sampler, samplers.Batches):
+        order = BatchSampler(sampler, batch, drop_last)
+    return Loader(
         dataset,
         batch_size=None,  # the sampler gives lists of indexes: one list, one batch, nothing to collate
-        sampler=BatchSampler(sampler, batch, drop_last),
+        sampler=order,
         num_workers=workers,
         collate_fn=_as_it_is,
         pin_memory=torch.cuda.is_available(),
-        generator=generator,
+        generator=torch.Generator().manual_seed(seed),
         persistent_workers=workers > 0,
         multiprocessing_context=start if workers else None,
     )
+
+
+def _named(name: str, dataset: HyperframeDataset, batch: int, per_clip: int, common: dict[str, Any]) -> samplers.Batches:
+    if name == "weighted":
+        return samplers.Weighted(dataset.labels, batch, **common)
+    if name == "clips":
+        return samplers.Clips(dataset.clips, batch, per_clip=per_clip, **common)
+    if name == "shards":
+        return samplers.Shards(dataset.shards, batch, **common)
+    raise UsageError(f"no sampler {name!r}", where="loader", remedy="take weighted, clips or shards", kind="bad_sampler")
 
 
 def _as_it_is(batch: Any) -> Any:
