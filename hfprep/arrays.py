@@ -38,6 +38,7 @@ PIXELS: dict[str, list[dict[str, Any]]] = {
         }
     ],
     "zstd": [{"name": "zstd", "configuration": {"level": shards.ZSTD_LEVEL, "checksum": False}}],
+    "jpeg": [{"name": "hfprep.jpeg", "configuration": {}}],  # with sizes and quality, see _pixels
 }
 EMPTY: dict[str, Any] = {"str": "", "int64": -1, "float64": float("nan"), "bool": False}
 
@@ -46,7 +47,7 @@ def skeleton(layout: Layout, clips: dict[str, list[Any]]) -> dict[str, bytes]:
     """Every file of a store without windows, but the root's zarr.json: groups, array metadata, and `clips/` with its values."""
     files = {f"{group}/zarr.json": group_json({}) for group in (*SPLITS, "clips")}
     for split in SPLITS:
-        files[f"{split}/frames/zarr.json"] = _frames_json(layout.frames(split), layout.codec)
+        files[f"{split}/frames/zarr.json"] = _frames_json(layout.frames(split), _pixels(layout))
         for spec in layout.columns(split):
             files[f"{split}/{spec.name}/zarr.json"] = _small_json(spec, {})
     count = len(next(iter(clips.values()), []))
@@ -153,7 +154,7 @@ def frames_codec(spec: ArraySpec, document: dict[str, Any]) -> str | None:
         except (KeyError, TypeError, IndexError):
             return None
         levelled = {**document, "attributes": {}, "codecs": [{**document["codecs"][0], "configuration": sharding}, *document["codecs"][1:]]}
-        if same and json.loads(_frames_json(spec, codec)) == levelled:
+        if same and json.loads(_frames_json(spec, ours)) == levelled:
             return codec
     return None
 
@@ -182,13 +183,19 @@ def _clip_spec(name: str, count: int, kind: str) -> ArraySpec:
     return ArraySpec(name, kind, (count,), ("clip",), min(CLIP_CHUNK, max(1, count)))
 
 
-def _frames_json(spec: ArraySpec, codec: str) -> bytes:
+def _pixels(layout: Layout) -> list[dict[str, Any]]:
+    if layout.codec != "jpeg":
+        return PIXELS[layout.codec]
+    return [{"name": "hfprep.jpeg", "configuration": {"height": layout.height, "width": layout.width, "quality": layout.quality}}]
+
+
+def _frames_json(spec: ArraySpec, codecs: list[dict[str, Any]]) -> bytes:
     rest = list(spec.shape[1:])
     sharding = {
         "name": "sharding_indexed",
         "configuration": {
             "chunk_shape": [spec.chunk, *rest],
-            "codecs": [{"name": "bytes"}, *PIXELS[codec]],
+            "codecs": [{"name": "bytes"}, *codecs],
             "index_codecs": [LITTLE, {"name": "crc32c"}],
             "index_location": "end",
         },

@@ -12,7 +12,7 @@ from typing import Any
 from .records import SPLITS, require
 
 FORMAT_VERSION = 1
-CODECS = ("raw", "lz4", "zstd")
+CODECS = ("raw", "lz4", "zstd", "jpeg")
 KINDS = ("windows", "frames")
 COLUMN_BYTES = 1 << 20  # a chunk of a small column: few files, and one row does not cost the whole column
 BLOCK_ROWS = 1 << 17  # chunks of the small columns divide this number of rows, so that a block of rows fills whole chunks
@@ -60,6 +60,7 @@ class Layout:
     kind               "windows": every hyperframe whole; "frames": each clip's ticks once, a window is a row of tick indices
     ticks              with kind "frames": stored ticks of each split
     ticks_per_shard    with kind "frames": ticks of one shard
+    quality            with codec "jpeg": of its pictures
 
     A unit is a row of the pixel array: a window or a tick. Chunks, shards and commit records hold units.
     """
@@ -75,6 +76,7 @@ class Layout:
     kind: str = "windows"
     ticks: tuple[int, int, int] = (0, 0, 0)
     ticks_per_shard: int = 0
+    quality: int = 0
 
     def __post_init__(self) -> None:
         require(self.codec in CODECS and self.kind in KINDS, f"codec {self.codec!r}, kind {self.kind!r}")
@@ -116,6 +118,11 @@ class Layout:
         """The column that holds the digest of each unit."""
         return "digest" if self.kind == "windows" else "tick_digest"
 
+    @property
+    def written_columns(self) -> tuple[str, ...]:
+        """Unit columns that writing a shard makes, of the pixels that it stores."""
+        return (self.unit_digest, *(("psnr",) if self.codec == "jpeg" else ()))
+
     def n_rows(self, split: str) -> int:
         """Windows of a split."""
         return self.rows[SPLITS.index(split)]
@@ -156,6 +163,8 @@ class Layout:
         inner, dims = ((self.length,), ("window", "frame")) if whole else ((), ("tick",))
         specs = [_column(name, dtype, n, inner, dims) for name, dtype in ((*_PER_FRAME, _CLAMPED) if whole else _PER_FRAME)]
         specs += [_column(name, dtype, n, (), dims[:1]) for name, dtype in ((*_PER_WINDOW, _DIGEST) if whole else _PER_TICK)]
+        if self.codec == "jpeg":
+            specs.append(_column("psnr", "float32", n, (), dims[:1]))
         if self.axes:
             specs.append(_column("imu", "float32", n, (*inner, len(self.axes)), (*dims, "axis")))
             specs.append(_column("imu_ok", "bool", n, inner, dims))

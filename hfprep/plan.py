@@ -310,5 +310,6 @@ def _layout(pipeline: Pipeline, axes: tuple[str, ...], rows: list[int], ticks: l
         rows=(rows[0], rows[1], rows[2]),
         kind=pipeline.store.layout,
         ticks=(train, val, test),
+        quality=pipeline.store.jpeg_quality if pipeline.store.codec == "jpeg" else 0,
         ticks_per_shard=pipeline.store.windows_per_shard * pipeline.window.size if pipeline.store.layout == "frames" else 0,
     )

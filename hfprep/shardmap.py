@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import arrays, shards
+from . import arrays, jpeg, shards
 from .errors import StoreError
 from .layout import Layout
 from .records import I64, U8
@@ -60,6 +60,8 @@ class ShardMap:
             shard = self._shard(index)
             if shard.rows is not None:
                 out[position] = shard.rows[slot, start : start + span : step]
+            elif self._decode is jpeg.decode:  # a picture a frame: only those asked for
+                self._put(shard, index, slot, out[position], first=start, step=step)
             elif scratch is None:
                 self._put(shard, index, slot, out[position])
             else:
@@ -97,7 +99,7 @@ class ShardMap:
                 self._put(shard, index, slot, out[position])
             before = slot
 
-    def _put(self, shard: _Shard, index: int, slot: int, out: U8) -> None:
+    def _put(self, shard: _Shard, index: int, slot: int, out: U8, **part: int) -> None:
         """One unit into its place."""
         begin, end = shard.spans[slot]
         if end < begin or (self._decode is None and end - begin != out.nbytes):
@@ -106,7 +108,7 @@ class ShardMap:
             out[...] = np.frombuffer(shard.data[begin:end], np.uint8).reshape(out.shape)
             return
         try:
-            self._decode(shard.data[begin:end], out)
+            self._decode(shard.data[begin:end], out, **part)
         except (RuntimeError, ValueError) as fault:
             row = index * self._layout.units_per_shard + slot
             raise self._damaged(index, f"{self._unit} {row} does not decode: {fault}") from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import google_crc32c
@@ -19,6 +20,7 @@ from numcodecs.lz4 import LZ4
 from numcodecs.zstd import Zstd
 from numpy.typing import NDArray
 
+from . import jpeg
 from .records import U8
 
 # One thread a call: the same bytes everywhere, no threads that a fork would lose. zarr sets the same when it is imported.
@@ -33,17 +35,17 @@ BLOSC_LZ4, BLOSC_NOT_SPLIT = 1 << 5, 1 << 4  # flags of the header
 MAX_BLOSC = 2**31 - 1 - 16  # Blosc's own limit for one buffer
 
 Encode = Callable[[Any], bytes]
-Decode = Callable[[Any, Any], Any]  # bytes, destination
+Decode = Callable[..., Any]  # bytes, destination
 
 
-def encoder(codec: str) -> Encode | None:
+def encoder(codec: str, quality: int) -> Encode | None:
     """What encodes a unit's pixels with a `store.codec`; None for raw."""
-    return {"lz4": blosc_lz4, "zstd": Zstd(ZSTD_LEVEL).encode}.get(codec)
+    return {"lz4": blosc_lz4, "zstd": Zstd(ZSTD_LEVEL).encode, "jpeg": partial(jpeg.encode, quality=quality)}.get(codec)
 
 
 def decoder(codec: str) -> Decode | None:
     """What decodes a unit straight into its place; None for raw. The functions below numcodecs' codecs: half the time a call."""
-    return {"lz4": numcodecs.blosc.decompress, "zstd": numcodecs.zstd.decompress}.get(codec)
+    return {"lz4": numcodecs.blosc.decompress, "zstd": numcodecs.zstd.decompress, "jpeg": jpeg.decode}.get(codec)
 
 
 def blosc_lz4(pixels: Any) -> bytes:
@@ -64,12 +66,12 @@ def blosc_lz4(pixels: Any) -> bytes:
     return b"".join([header, starts[:-1].astype("<i4").tobytes(), *(part for b in blocks for part in (struct.pack("<i", len(b)), b))])
 
 
-def encode(frames: U8, codec: str, capacity: int) -> list[Any]:
+def encode(frames: U8, codec: str, capacity: int, quality: int = 0) -> list[Any]:
     """The parts of a shard file in order: each unit's chunk (a window or a tick), then the index with its checksum.
 
-    frames u8 (n, ...) with n <= capacity, the units of a full shard; units beyond n are marked as missing.
+    frames u8 (n, ...) with n <= capacity, the units of a full shard; units beyond n are marked as missing. quality: of jpeg.
     """
-    squeeze = encoder(codec)
+    squeeze = encoder(codec, quality)
     rows = [np.ascontiguousarray(frames[i]) for i in range(len(frames))]
     chunks: list[Any] = [row.data.cast("B") if squeeze is None else squeeze(row) for row in rows]
     index = np.full((capacity, 2), MISSING, "<u8")

@@ -38,7 +38,7 @@ class Sheet:
         columns: dict[str, NDArray[np.generic]] = {
             spec.name: np.full((n, *spec.shape[1:]), _nothing(spec.name), spec.dtype)
             for spec in layout.unit_columns(shard.split)
-            if spec.name != layout.unit_digest
+            if spec.name not in layout.written_columns
         }
         return cls(shard, frames, columns, n)
 

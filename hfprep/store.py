@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, commit, shards
+from . import arrays, commit, jpeg, shards
 from .commit import Commit
 from .errors import StoreError
 from .index import spans, window_columns
@@ -90,6 +90,8 @@ def create(path: str | os.PathLike[str], layout: Layout, attrs: dict[str, Any], 
             remedy='use smaller frames or windows, or store.codec = "zstd"',
             kind="too_large",
         )
+    if layout.codec == "jpeg":
+        jpeg.library()
     root = {**attrs, "format_version": FORMAT_VERSION, "status": "building", "layout": layout.dump()}
     with _faults(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -116,8 +118,15 @@ def write_shard(path: str | os.PathLike[str], layout: Layout, data: ShardData) -
     """
     folder = Path(path)
     columns = _checked(layout, data)
-    parts = shards.encode(data.frames, layout.codec, layout.units_per_shard)
-    columns[layout.unit_digest] = shards.digests(data.frames, columns)
+    parts = shards.encode(data.frames, layout.codec, layout.units_per_shard, layout.quality)
+    stored = data.frames
+    if layout.codec == "jpeg":  # what counts is what comes out again
+        stored = np.empty_like(data.frames)
+        for unit, chunk in zip(stored, parts):
+            jpeg.decode(chunk, unit)
+        columns["psnr"] = jpeg.psnr(data.frames, stored)
+    covered = {spec.name: columns[spec.name] for spec in layout.unit_columns(data.split) if spec.name in columns}
+    columns[layout.unit_digest] = shards.digests(stored, covered)
     columns = {spec.name: columns[spec.name] for spec in layout.unit_columns(data.split)}
     record = commit.encode(Commit(data.split, data.index, sum(len(part) for part in parts), columns, data.outcomes))
     with _faults(folder):
@@ -252,7 +261,7 @@ def _checked(layout: Layout, data: ShardData) -> dict[str, Any]:
     n = last - first
     want = (n, *layout.unit_shape)
     require(n > 0 and data.frames.shape == want and data.frames.dtype == np.uint8, f"{data}: the layout has frames uint8 {want}")
-    specs = {spec.name: spec for spec in layout.unit_columns(data.split) if spec.name != layout.unit_digest}
+    specs = {spec.name: spec for spec in layout.unit_columns(data.split) if spec.name not in layout.written_columns}
     require(data.columns.keys() == specs.keys(), f"{data}: columns {sorted(data.columns)}, the layout has {sorted(specs)}")
     for name, spec in specs.items():
         values = data.columns[name]

@@ -69,7 +69,8 @@ def make_store(
     counts = [windows] * n_clips if isinstance(windows, int) else list(windows)
     of_split = {split: [k for k in range(n_clips) if splits[k % len(splits)] == split] for split in SPLITS}
     rows = tuple(sum(counts[k] for k in of_split[split]) for split in SPLITS)
-    layout = Layout(size, margin, height, width, axes, codec, windows_per_shard, rows)  # type: ignore[arg-type]
+    quality = 90 if codec == "jpeg" else 0
+    layout = Layout(size, margin, height, width, axes, codec, windows_per_shard, rows, quality=quality)  # type: ignore[arg-type]
     recipe = pipeline.check(
         {
             "frame": {"interval_ms": interval_ms, "height": height, "width": width},
@@ -97,7 +98,7 @@ def make_store(
     for split in SPLITS:
         parts = [_windows(layout, k, counts[k], n_ticks, interval, k % len(classes), bad=_bad(k, lost, partial)) for k in of_split[split]]
         frames[split] = np.concatenate([part.pop("frames") for part in parts]) if parts else np.zeros(layout.frames(split).shape, np.uint8)
-        specs = [spec for spec in layout.columns(split) if spec.name != "digest"]
+        specs = [spec for spec in layout.columns(split) if spec.name not in layout.written_columns]
         columns[split] = {
             s.name: np.concatenate([p[s.name] for p in parts]).astype(s.dtype) if parts else np.zeros(s.shape, s.dtype) for s in specs
         }

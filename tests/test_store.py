@@ -473,7 +473,7 @@ def test_columns_of_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_other_levels_are_read_directly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(shards, "encoder", lambda codec: Blosc("lz4hc", 7, Blosc.SHUFFLE, 0).encode)
+        patch.setattr(shards, "encoder", lambda codec, quality: Blosc("lz4hc", 7, Blosc.SHUFFLE, 0).encode)
         made = make_store(tmp_path / "s.zarr", n_clips=2, codec="lz4")
     document = made.path / "train/frames/zarr.json"
     document.write_text(

@@ -97,6 +97,7 @@ def _finished(store: Store) -> dict[str, Any]:
         "splits": {split: _split(store, split, good[split], clip[split]) for split in SPLITS},
         "classes": _classes(store, good, clip),
         "sources": _sources(store),
+        "loss": _loss(store),
         "clamped": _clamped(store, good),
         "repeated": _repeated(store),
         "hotspots": _hotspots(store),
@@ -105,6 +106,21 @@ def _finished(store: Store) -> dict[str, Any]:
         "partial": partial,
         "notes": [_fault(f) for f in store.attrs.get("faults", []) if f.get("warning")],
     }
+
+
+def _loss(store: Store) -> dict[str, Any] | None:
+    """How far the stored pixels are from what was decoded: JPEG quality, PSNR in dB on average and at least; None: not at all."""
+    if store.layout.codec != "jpeg":
+        return None
+    parts = []
+    for split in SPLITS:
+        once = store.layout.kind == "frames"
+        held = store[split].ticks if once else store[split].columns
+        psnr, ok = held["psnr"], held["tick_ok" if once else "ok"]
+        parts.append(psnr[ok & np.isfinite(psnr)])
+    db = np.concatenate(parts)
+    known = {"psnr_mean_db": float(db.mean()), "psnr_min_db": float(db.min())} if len(db) else {"psnr_mean_db": None, "psnr_min_db": None}
+    return {"quality": store.layout.quality, **known}
 
 
 def _split(store: Store, split: str, good: NDArray[np.bool_], clip: NDArray[Any]) -> dict[str, int]:
