@@ -22,7 +22,7 @@ except ImportError:
 from . import samplers
 from .buffers import Buffers
 from .passes import Batch as Batch
-from .passes import Loader
+from .passes import Loader, packed
 
 Named = Literal["weighted", "clips", "shards"]
 
@@ -191,7 +191,7 @@ def loader(
         batch_size=None,  # the sampler gives lists of indexes: one list, one batch, nothing to collate
         sampler=order,
         num_workers=workers,
-        collate_fn=_as_it_is,
+        collate_fn=packed,
         pin_memory=torch.cuda.is_available(),
         generator=torch.Generator().manual_seed(seed),
         persistent_workers=workers > 0,
@@ -207,7 +207,3 @@ def _named(name: str, dataset: HyperframeDataset, batch: int, per_clip: int, com
     if name == "shards":
         return samplers.Shards(dataset.shards, batch, **common)
     raise UsageError(f"no sampler {name!r}", where="loader", remedy="take weighted, clips or shards", kind="bad_sampler")
-
-
-def _as_it_is(batch: Any) -> Any:
-    return batch

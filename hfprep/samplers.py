@@ -63,10 +63,8 @@ class Batches(ABC):
         """This rank's batches of an epoch."""
 
     def __iter__(self) -> Iterator[list[int]]:
-        self.done, self.start = self.start, 0
-        return self._pass(self.done)
-
-    def _pass(self, start: int) -> Iterator[list[int]]:
+        # A DataLoader with workers makes two iterators and uses one: nothing changes before a batch is asked for.
+        start, self.start = self.start, 0
         # the 1 keeps the order apart from what the dataset draws of that seed and epoch
         order = self._drawn(np.random.default_rng([self.seed, self.epoch, 1]))
         for number in range(start, len(order)):

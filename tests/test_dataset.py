@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import pickle
 import subprocess
 import sys
@@ -161,8 +162,10 @@ def test_the_loader_gives_every_window_once_an_epoch(made: Made, workers: int) -
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on a machine of two cores
-@pytest.mark.parametrize("start", ["fork", *(pytest.param(name, marks=pytest.mark.long) for name in ("spawn", "forkserver"))])
+@pytest.mark.parametrize("start", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.long)])  # four times the import of torch
 def test_four_workers_however_they_are_started(made: Made, start: str) -> None:
+    if start == "forkserver":
+        multiprocessing.set_forkserver_preload(["hfprep.dataset"])  # torch is imported once and not by each worker
     train = HyperframeDataset(made.path, "train", t=3)
     train.read([0, 5])  # maps and columns are open already when the workers start
     batches = list(loader(train, batch=2, workers=4, start=start))
