@@ -23,7 +23,11 @@ def normalise(frames: Tensor, mean: Sequence[float] = MEAN, std: Sequence[float]
 
     frames  (...,3,H,W), 0 to 255, uint8 or float; the result keeps shape, device and memory format
     mean, std  R, G, B on the scale 0 to 1
-    There is no mode with a mean a frame: it would take the brightness change between frames away, which is motion.
+    On a GPU it is one operation: it reads the uint8 and writes the float32 once. There is no mode with a mean a frame: it would take
+    the brightness change between frames away, which is motion.
+
+    >>> normalise(torch.full((1, 2, 3, 1, 1), 255), (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)).flatten()
+    tensor([1., 1., 1., 1., 1., 1.])
     """
     if frames.shape[-3] != 3 or len(mean) != 3 or len(std) != 3:
         raise UsageError(
@@ -31,6 +35,8 @@ def normalise(frames: Tensor, mean: Sequence[float] = MEAN, std: Sequence[float]
         )
     scale = torch.tensor([1 / (255 * s) for s in std], device=frames.device)
     shift = torch.tensor([-m / s for m, s in zip(mean, std)], device=frames.device)
+    if frames.device.type == "cuda":
+        return _at_once(frames, scale, shift)
     last = frames.movedim(-3, -1)
     if not last.is_contiguous():
         return frames.to(torch.float32, copy=True).mul_(scale.view(3, 1, 1)).add_(shift.view(3, 1, 1))
@@ -38,6 +44,11 @@ def normalise(frames: Tensor, mean: Sequence[float] = MEAN, std: Sequence[float]
     width = last.shape[-2]
     rows = last.flatten(-2).to(torch.float32, copy=True).mul_(scale.repeat(width)).add_(shift.repeat(width))
     return rows.view(last.shape).movedim(-1, -3)
+
+
+def _at_once(frames: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """frames x scale + shift in one kernel. On a CPU this takes three times as long as rows of pixels do."""
+    return torch.addcmul(shift.view(3, 1, 1), frames, scale.view(3, 1, 1))
 
 
 def middle(frames: Tensor, t: int) -> Tensor:
@@ -57,6 +68,10 @@ def stacked(frames: Tensor, t: int) -> Tensor:
     """The middle t frames behind one another on the channels: (B,K,3,H,W) -> (B,3t,H,W); channels 0-2 are the earliest frame.
 
     t must be odd, so that one frame is the middle one. Raises UsageError.
+
+    >>> frames = torch.arange(7).view(1, 7, 1, 1, 1).expand(1, 7, 3, 1, 1)     # frame k holds the number k
+    >>> stacked(frames, 3).shape, stacked(frames, 3).flatten().tolist()
+    (torch.Size([1, 9, 1, 1]), [2, 2, 2, 3, 3, 3, 4, 4, 4])
     """
     if t % 2 == 0:
         raise UsageError(f"t = {t} is even", where="forms.stacked", remedy=f"take t = {t - 1} or {t + 1}", kind="bad_window")
@@ -69,6 +84,12 @@ def keyframe(frames: Tensor, clamped: Tensor, edge: Edge = "clamp") -> tuple[Ten
     clamped  bool (B,K): frames that repeat the clip's first or last one, as the dataset gives them
     edge     "clamp": context as stored; "mirror": the repeats become the window's own frames in reverse, so that the context never
              stands still; they stay marked in `clamped`. Ticks 0 0 [0 1 2] become 2 1 [0 1 2].
+
+    >>> frames = torch.tensor([0, 0, 0, 1, 2]).view(1, 5, 1, 1, 1).expand(1, 5, 3, 1, 1)     # two repeats of the first tick
+    >>> clamped = torch.tensor([[True, True, False, False, False]])
+    >>> key, context = keyframe(frames, clamped, edge="mirror")
+    >>> key.shape, context[0, :, 0].flatten().tolist()
+    (torch.Size([1, 3, 1, 1]), [2, 1, 0, 1, 2])
     """
     if edge not in ("clamp", "mirror"):
         raise UsageError(f"edge = {edge!r}", where="forms.keyframe", remedy='take "clamp" or "mirror"', kind="bad_edge")
@@ -97,7 +118,12 @@ def mirrored(clamped: Tensor) -> Tensor:
 
 
 def volume(frames: Tensor, groups: int = 2) -> Tensor:
-    """Groups of stacked frames: (B,K,3,H,W) -> (B,groups,3K/groups,H,W), in time order; 8 frames make 2 groups of 4."""
+    """Groups of stacked frames: (B,K,3,H,W) -> (B,groups,3K/groups,H,W), in time order; 8 frames make 2 groups of 4.
+
+    >>> frames = torch.arange(8).view(1, 8, 1, 1, 1).expand(1, 8, 3, 1, 1)
+    >>> volume(frames).shape, volume(frames)[0, 1, ::3].flatten().tolist()     # the red channels of the second group
+    (torch.Size([1, 2, 12, 1, 1]), [4, 5, 6, 7])
+    """
     k = frames.shape[1]
     if groups < 1 or k % groups:
         raise UsageError(

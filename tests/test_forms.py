@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
+import inspect
+
 import pytest
 import torch
 from torch import Tensor
@@ -15,6 +18,10 @@ def batch(b: int = 2, k: int = 7, h: int = 2, w: int = 3) -> Tensor:
     i, j, c = torch.arange(b).view(-1, 1, 1), torch.arange(k).view(1, -1, 1), torch.arange(3)
     values = (100 * i + 10 * j + c).to(torch.uint8)
     return values[:, :, None, None].expand(b, k, h, w, 3).contiguous().permute(0, 1, 4, 2, 3)
+
+
+def test_examples_of_the_docstrings() -> None:
+    assert doctest.testmod(forms).failed == 0
 
 
 def test_stacked_is_the_middle_frames_earliest_first() -> None:
@@ -56,6 +63,34 @@ def test_normalise_is_one_mean_and_std_for_all_frames() -> None:
     assert planar.is_contiguous()
 
 
+def test_no_mode_with_a_mean_a_frame() -> None:
+    """Frames that differ in brightness alone still do so, and there is no option that would change it."""
+    assert set(inspect.signature(forms.normalise).parameters) == {"frames", "mean", "std"}
+    dark = torch.full((1, 2, 3, 2, 2), 50, dtype=torch.uint8)
+    dark[:, 1] = 100
+    found = forms.normalise(dark, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+    assert torch.allclose(found[:, 0], torch.tensor(50 / 127.5 - 1))
+    assert torch.allclose(found[:, 1], torch.tensor(100 / 127.5 - 1))
+
+
+def test_the_one_operation_of_a_gpu_gives_the_same() -> None:
+    """Run here on the CPU, where it is slower but the same operation."""
+    scale, shift = torch.tensor([1 / (255 * s) for s in forms.STD]), torch.tensor([-m / s for m, s in zip(forms.MEAN, forms.STD)])
+    for frames in (batch(), batch().contiguous(), batch().float(), batch()[:, 0]):
+        found, expected = forms._at_once(frames, scale, shift), forms.normalise(frames)
+        assert found.dtype == torch.float32
+        assert torch.allclose(found, expected, atol=1e-6)
+        assert found.stride() == expected.stride()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that torch can use")
+def test_normalise_on_a_gpu() -> None:
+    frames = batch()
+    found = forms.normalise(frames.cuda())
+    assert found.is_cuda
+    assert torch.allclose(found.cpu(), forms.normalise(frames), atol=1e-6)
+
+
 def test_normalise_keeps_the_memory_format() -> None:
     frames = batch().flatten(0, 1)
     assert frames.is_contiguous(memory_format=torch.channels_last)
@@ -93,7 +128,9 @@ def test_keyframe_gives_key_and_context() -> None:
     key, context = forms.keyframe(frames, clamped)
     assert key[:, 0, 0, 0].tolist() == [20, 120]
     assert context is frames
+    marked = clamped.clone()
     key, context = forms.keyframe(frames, clamped, edge="mirror")
+    assert torch.equal(clamped, marked)  # mirrored frames are still repeats
     assert key[:, 0, 0, 0].tolist() == [20, 120]
     assert context[:, :, 0, 0, 0].tolist() == [[40, 30, 20, 30, 40], [100, 110, 120, 130, 140]]
     assert context.shape == frames.shape
