@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numcodecs.zstd
 import numpy as np
 from numcodecs.zstd import Zstd
 from numpy.typing import NDArray
@@ -135,12 +136,17 @@ def decode(document: dict[str, Any], fetch: Callable[[str], bytes]) -> NDArray[A
     values: NDArray[Any] = np.empty(shape, object if text else spec.dtype)
     for start in range(0, shape[0], chunk[0]):
         key = "/".join(map(str, ["c", start // chunk[0], *[0] * (len(shape) - 1)]))
+        into = values[start : start + chunk[0]]
+        straight = not text and len(into) == chunk[0] and into.nbytes and values.dtype.newbyteorder("<") == values.dtype
         try:
-            data = Zstd().decode(fetch(key))
+            if straight:
+                numcodecs.zstd.decompress(fetch(key), into)
+                continue
+            data = numcodecs.zstd.decompress(fetch(key))
         except RuntimeError as fault:
             raise ValueError(f"chunk {key}: {fault}") from None
         part = _texts(data) if text else np.frombuffer(data, values.dtype.newbyteorder("<")).reshape(chunk)
-        values[start : start + chunk[0]] = part[: shape[0] - start]
+        into[...] = part[: len(into)]
     return values
 
 

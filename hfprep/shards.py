@@ -106,11 +106,13 @@ def parse_index(tail: bytes, body: int) -> NDArray[np.int64]:
 
 def digests(first: NDArray[Any], columns: dict[str, NDArray[Any]]) -> NDArray[np.uint64]:
     """One xxh3_64 a row (n,) over `first` (pixels, or the digests of the ticks shown), then its values of the columns in order."""
-    tables = [np.ascontiguousarray(values, values.dtype.newbyteorder("<")) for values in columns.values()]
     result = np.empty(len(first), np.uint64)
+    if not len(first):
+        return result
+    tables = [np.ascontiguousarray(values, values.dtype.newbyteorder("<")) for values in columns.values()]
+    rest = np.concatenate([table.reshape(len(table), -1).view(np.uint8) for table in tables], axis=1)
     for i in range(len(first)):
         state = xxhash.xxh3_64(np.ascontiguousarray(first[i], first.dtype.newbyteorder("<")).data)
-        for table in tables:
-            state.update(table[i].tobytes())
+        state.update(rest[i].data)
         result[i] = state.intdigest()
     return result

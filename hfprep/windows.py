@@ -7,6 +7,7 @@ repeated, never the other end: size 4 centred on tick 0 of 3 holds ticks [0, 0, 
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 
@@ -22,10 +23,15 @@ def allowed(n_ticks: int, size: int, max_clamped: float) -> tuple[int, int]:
     ((4, 96), (8, 92), (0, 2))
     """
     _check(n_ticks, size)
-    # The shortest decimal of the key, exactly: 0.29 x 100 is 28.999... in float64.
-    repeats = max(int(Fraction(repr(float(max_clamped))) * size), size - n_ticks)
+    repeats = max(_repeats(size, max_clamped), size - n_ticks)
     before, after = size // 2, size - 1 - size // 2
     return max(0, before - repeats), min(n_ticks - 1, n_ticks - 1 - after + repeats)
+
+
+@cache
+def _repeats(size: int, max_clamped: float) -> int:
+    """The shortest decimal of the key, exactly: 0.29 x 100 is 28.999... in float64."""
+    return int(Fraction(repr(float(max_clamped))) * size)
 
 
 def place(n_ticks: int, hotspot: int, *, size: int, count: int, stride: int, max_clamped: float) -> I64:
