@@ -38,6 +38,8 @@ def _matroska_end(file: BinaryIO) -> int:
         length, unknown = _number(file, keep_marker=False)
         if element == _SEGMENT:
             return 0 if unknown else file.tell() + length
+        if length >= 1 << 62:  # damaged: no file is so long, and no seek goes there
+            return length
         file.seek(length, os.SEEK_CUR)
     return 0
 
