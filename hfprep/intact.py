@@ -25,21 +25,21 @@ def is_cut(path: str) -> bool:
             promised = int.from_bytes(head[4:8], "little")
             return 0 < promised < 0xFFFFFFFF and promised + 8 > size + 1  # one byte of padding is often left out
         if int.from_bytes(head[:4], "big") == _EBML:
-            return _matroska_end(file) > size
+            return _matroska_end(file, size) > size
         if head[4:8] in _BOXES:
             return _boxes_end(file, size) > size
     return False
 
 
-def _matroska_end(file: BinaryIO) -> int:
+def _matroska_end(file: BinaryIO, size: int) -> int:
     """Where the segment ends by its own size; 0 where it states none (a live recording)."""
     for _ in range(3):  # EBML header, perhaps a void, segment
         element, _ = _number(file, keep_marker=True)
         length, unknown = _number(file, keep_marker=False)
         if element == _SEGMENT:
             return 0 if unknown else file.tell() + length
-        if length >= 1 << 62:  # damaged: no file is so long, and no seek goes there
-            return length
+        if length > size:  # cut, or damaged: a seek far beyond the end is refused
+            return file.tell() + length
         file.seek(length, os.SEEK_CUR)
     return 0
 
