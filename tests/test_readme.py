@@ -119,8 +119,9 @@ def test_commands_named_exist(page: Path) -> None:
 def test_command_and_its_options_are_as_in_the_table(command: str) -> None:
     rows = [line.split(" | ")[0] for line in README.splitlines() if line.startswith(f"| `hfprep {command} ")]
     assert len(rows) == 1, f"{command} must stand once in the table of commands"
+    words = re.findall(r"[a-z-]+(?= )", rows[0].partition("`hfprep ")[2].partition(" [")[0].partition(" -")[0] + " ")
     page = subprocess.run(
-        [sys.executable, "-m", "hfprep", command, "--help"],
+        [sys.executable, "-m", "hfprep", *words, "--help"],
         cwd=REPO,
         capture_output=True,
         text=True,

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 
-@click.group()
+@click.group(epilog="Example: hfprep manifest from-folder videos/ -o videos.csv")
 def manifest() -> None:
     """Make a manifest, the list of videos and labels that `hfprep build` reads."""
 
