@@ -63,7 +63,7 @@ def write_store(path: Path, windows: np.ndarray, codec: str, kind: str = "window
     count, k, height, width, _ = windows.shape
     once = kind == "frames"
     ticks, per_shard = ((count * k, 0, 0), 32 * k) if once else ((0, 0, 0), 0)
-    layout = Layout(k, 0, height, width, (), codec, 32, (count, 0, 0), kind, ticks, per_shard)
+    layout = Layout(k, 0, height, width, (), codec, 32, (count, 0, 0), kind, ticks, per_shard, quality=90 if codec == "jpeg" else 0)
     number = list(range(count))
     clips = {"id": [str(n) for n in number], "split": ["train"] * count, "label": ["a"] * count, "n_windows": [1] * count}
     clips |= {"n_ticks": [k] * count, "first_tick": [n * k for n in number]}
@@ -71,7 +71,7 @@ def write_store(path: Path, windows: np.ndarray, codec: str, kind: str = "window
     units = windows.reshape(-1, height, width, 3) if once else windows
     for split, index in layout.shards():
         first, last = layout.shard_units(split, index)
-        specs = [s for s in layout.unit_columns(split) if s.name != layout.unit_digest]
+        specs = [s for s in layout.unit_columns(split) if s.name not in layout.written_columns]
         columns: dict[str, Any] = {s.name: np.zeros((last - first, *s.shape[1:]), s.dtype) for s in specs}
         columns["tick_ok" if once else "ok"][:] = True
         here = number[first // k : last // k] if once else number[first:last]
@@ -172,6 +172,76 @@ def tensorstore(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
     return epoch
 
 
+class Numbered(torch.utils.data.Dataset[Any]):
+    """A map-style set that gives a window and its number: what a DataLoader with workers is given."""
+
+    def __init__(self, get: Callable[[int], torch.Tensor], count: int) -> None:
+        self.get, self.count = get, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, row: int) -> tuple[torch.Tensor, int]:
+        return self.get(row), row
+
+
+def with_workers(reader: Callable[..., Any], workers: int = 2) -> Callable[[Path, np.ndarray, int], Epoch]:
+    """A map-style reader through torch's DataLoader and its usual collate, workers that live on from round to round."""
+
+    def prepare(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
+        turn = Order(list(range(len(windows))))
+        data = Numbered(reader(folder, windows), len(windows))
+        batched = torch.utils.data.DataLoader(data, batch, sampler=turn, num_workers=workers, persistent_workers=True)
+
+        def epoch(order: np.ndarray) -> Iterator[Any]:
+            turn.rows = order.tolist()
+            for frames, rows in batched:
+                yield frames.numpy(), rows.numpy()
+
+        return epoch
+
+    return prepare
+
+
+def npy_reader(folder: Path, windows: np.ndarray) -> Callable[[int], torch.Tensor]:
+    return lambda row: torch.from_numpy(np.load(folder / f"npy/{row}.npy"))
+
+
+def mosaic_reader(folder: Path, windows: np.ndarray) -> Callable[[int], torch.Tensor]:
+    from streaming import LocalDataset
+
+    data = LocalDataset(str(folder / "mds"))
+    return lambda row: torch.from_numpy(data[row]["x"].copy())
+
+
+def lightning_reader(folder: Path, windows: np.ndarray) -> Callable[[int], torch.Tensor]:
+    from litdata import StreamingDataset
+
+    held: list[Any] = []  # opened in the worker: it does not travel
+
+    def get(row: int) -> torch.Tensor:
+        if not held:
+            held.append(StreamingDataset(str(folder / "lit")))
+        return held[0][row]["x"]
+
+    return get
+
+
+def webdataset_workers(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
+    """webdataset with 2 workers, which share its tar files."""
+    import webdataset as wds
+
+    files = sorted(str(file) for file in (folder / "wds").iterdir())
+
+    def epoch(order: np.ndarray) -> Iterator[Any]:
+        data = wds.WebDataset(files, shardshuffle=len(files), seed=int(order[0]), workersplitter=wds.split_by_worker).shuffle(64).decode()
+        pairs = data.map(lambda found: (torch.from_numpy(found["npy"]), int(found["__key__"])))
+        for frames, rows in torch.utils.data.DataLoader(pairs, batch, num_workers=2):
+            yield frames.numpy(), rows.numpy()
+
+    return epoch
+
+
 def npy_files(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
     """One .npy a window, np.load and the usual collate."""
     (folder / "npy").mkdir()
@@ -260,11 +330,14 @@ READERS: dict[str, tuple[str, Callable[[Path, np.ndarray, int], Epoch]]] = {  # 
     "hfprep windows raw": ("", hfprep("raw")),
     "hfprep windows lz4": ("", hfprep("lz4")),
     "hfprep windows zstd": ("", hfprep("zstd")),
+    "hfprep windows jpeg": ("simplejpeg", hfprep("jpeg")),
     "hfprep frames raw": ("", hfprep("raw", "frames")),
     "hfprep frames lz4": ("", hfprep("lz4", "frames")),
     "hfprep frames zstd": ("", hfprep("zstd", "frames")),
+    "hfprep frames jpeg": ("simplejpeg", hfprep("jpeg", "frames")),
     "hfprep windows raw, loader, 0 workers": ("", hfprep("raw", workers=0)),
     "hfprep windows raw, loader, 2 workers": ("", hfprep("raw", workers=2)),
+    "hfprep frames raw, loader, 2 workers": ("", hfprep("raw", "frames", 2)),
     "hfprep frames lz4, loader, 2 workers": ("", hfprep("lz4", "frames", 2)),
     "zarr, same raw store": ("zarr", plain_zarr("raw")),
     "zarr, same lz4 store": ("zarr", plain_zarr("lz4")),
@@ -273,7 +346,44 @@ READERS: dict[str, tuple[str, Callable[[Path, np.ndarray, int], Epoch]]] = {  # 
     "webdataset npy": ("webdataset", webdataset),
     "MosaicML MDS": ("streaming", mosaic),
     "litdata": ("litdata", lightning),
+    "npy files, 2 workers": ("", with_workers(npy_reader)),
+    "webdataset npy, 2 workers": ("webdataset", webdataset_workers),
+    "MosaicML MDS, 2 workers": ("streaming", with_workers(mosaic_reader)),
+    "litdata, 2 workers": ("litdata", with_workers(lightning_reader)),
 }
+
+
+def forget(folder: Path) -> None:
+    """Take the folder's files out of the page cache."""
+    gc.collect()  # pages that are still mapped would stay
+    for file in folder.rglob("*"):
+        if file.is_file():
+            handle = os.open(file, os.O_RDONLY)
+            os.fsync(handle)
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(handle)
+
+
+def cold(windows: np.ndarray, folder: Path, rounds: int, batch: int) -> None:
+    """Each codec and layout read from the disk and not from the page cache; windows a second, medians."""
+    kinds = [(kind, codec) for kind in ("windows", "frames") for codec in ("raw", "lz4", "zstd", "jpeg")]
+    rates: dict[tuple[str, str], list[float]] = {key: [] for key in kinds}
+    rng = np.random.default_rng(1)
+    for turn in range(rounds + 1):
+        order = rng.permutation(len(windows))
+        for kind, codec in kinds:
+            epoch = hfprep(codec, kind)(folder, windows, batch)
+            forget(folder / f"{kind}-{codec}.zarr")
+            clock = time.perf_counter()
+            seen = sum(len(rows) for _, rows in epoch(order))
+            if turn:
+                rates[kind, codec].append(seen / (time.perf_counter() - clock))
+            del epoch
+    print(f"\nfrom the disk: {len(windows)} windows of {'x'.join(map(str, windows.shape[1:]))}, batch {batch}, {rounds} rounds, medians")
+    print(f"{'store':38s} {'windows/s':>9s} {'of raw bytes':>12s}")
+    for (kind, codec), found in rates.items():
+        size = store.size_bytes(folder / f"{kind}-{codec}.zarr") / windows.nbytes
+        print(f"{kind + ' ' + codec:38s} {statistics.median(found):9.0f} {size:12.2f}")
 
 
 def measure(windows: np.ndarray, folder: Path, names: list[str], rounds: int, batch: int) -> None:
@@ -294,7 +404,7 @@ def measure(windows: np.ndarray, folder: Path, names: list[str], rounds: int, ba
             seen, clock, cpu = 0, time.perf_counter(), cpu_seconds()
             for frames, rows in epoch(order):
                 seen += len(rows)
-                if turn == 0 and not np.array_equal(frames, windows[rows]):
+                if turn == 0 and "jpeg" not in name and not np.array_equal(frames, windows[rows]):
                     raise SystemExit(f"{name} gives other windows than were written")
             if seen != len(windows):
                 raise SystemExit(f"{name} gave {seen} of {len(windows)} windows")
@@ -354,6 +464,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--only", nargs="*", default=[], help="readers whose name holds one of these words (memcpy always runs)")
+    parser.add_argument("--cold", action="store_true", help="read hfprep's stores from the disk instead: which codec is fastest there")
     parser.add_argument("--folder", help="where the files go for the time of the run; default: the folder for temporary files")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -361,6 +472,9 @@ def main() -> None:
     names = [name for name in READERS if name == "memcpy" or not options.only or any(word in name for word in options.only)]
     folder = Path(tempfile.mkdtemp(prefix="hfprep-read-", dir=options.folder))
     try:
+        if options.cold:
+            cold(windows, folder, options.rounds, options.batch)
+            return
         measure(windows, folder, names, options.rounds, options.batch)
         for path in sorted(folder.glob("*.zarr")):
             print(f"{path.name}: {store.size_bytes(path) / windows.nbytes:.2f} of the raw bytes")
