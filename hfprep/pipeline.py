@@ -106,7 +106,7 @@ class Store(Table):
     """`[store]`: how the result lies on disk."""
 
     layout: Literal["windows", "frames"] = "windows"
-    codec: Literal["raw", "lz4", "zstd", "jpeg"] = "lz4"
+    codec: Literal["raw", "lz4", "zstd", "jpeg"] = "raw"
     jpeg_quality: int = Field(90, ge=1, le=100)
     windows_per_shard: int = Field(32, ge=1, le=65536)
     clip_budget_mb: int = Field(256, ge=1)
