@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import arrays
+from . import arrays, shards
 from .errors import StoreError
 from .layout import FORMAT_VERSION, Layout
 from .records import I64, SPLITS, U8
@@ -229,16 +229,40 @@ class SplitReader:
     def __repr__(self) -> str:
         return f"SplitReader({str(self.folder)!r}, {self.split}, {len(self)} windows)"
 
-    def read(self, rows: Sequence[int] | NDArray[np.integer[Any]], out: U8 | None = None) -> dict[str, NDArray[Any]]:
+    def read(
+        self, rows: Sequence[int] | NDArray[np.integer[Any]], out: U8 | None = None, *, check: bool = False
+    ) -> dict[str, NDArray[Any]]:
         """Whole stored windows: frames u8 (n,L,H,W,3) RGB and every column at these rows, in the order asked for.
 
-        out   where the frames go, u8 (n,L,H,W,3), C-contiguous; reusing one saves the page faults of a new array
-        Rows may repeat. Raises IndexError for a row outside the split, StoreError (`damaged`) where bytes are missing.
+        out    where the frames go, u8 (n,L,H,W,3), C-contiguous; reusing one saves the page faults of a new array
+        check  compare every window with its digest, which costs about as much again
+        Rows may repeat. Raises IndexError for a row outside the split, StoreError (`damaged`) where bytes are missing, or differ
+        from what was written.
         """
         wanted = np.atleast_1d(np.asarray(rows, np.int64))
         frames = np.empty((len(wanted), *self.layout.window_shape), np.uint8) if out is None else out
         self.read_frames(wanted, frames)
+        if check:
+            self._compare(wanted, frames)
         return {"frames": frames, **{name: self.columns[name][wanted] for name in self.columns}}
+
+    def _compare(self, rows: I64, frames: U8) -> None:
+        """Raise StoreError where windows that were read are not those that were written."""
+        units, stored = rows, self.columns
+        if self.layout.kind == "frames":
+            index = self.columns["index"][rows]
+            units, place = np.unique(index, return_index=True)
+            frames, stored = frames.reshape(-1, *self.layout.unit_shape)[place], self.ticks
+        names = [spec.name for spec in self.layout.unit_columns(self.split) if spec.name != self.layout.unit_digest]
+        fresh = shards.digests(frames, {name: stored[name][units] for name in names})
+        good = fresh == stored[self.layout.unit_digest][units]
+        if self.layout.kind == "frames":
+            names = [spec.name for spec in self.layout.window_columns(self.split) if spec.name not in ("index", "digest")]
+            shown = fresh[np.searchsorted(units, index)]
+            good = shards.digests(shown, {name: self.columns[name][rows] for name in names}) == self.columns["digest"][rows]
+        if not good.all():
+            what = f"windows {', '.join(map(str, rows[~good][:5]))} of {self.split} differ from what was written (digest)"
+            raise StoreError(what, where=str(self.folder), remedy="`hfprep verify` names all that is damaged", kind="damaged")
 
     def read_frames(self, rows: I64, out: U8, first: I64 | None = None, step: int = 1) -> None:
         """Pixels of some frames of each window into `out` u8 (n,t,H,W,3): stored frames first, first + step, ... of row i.

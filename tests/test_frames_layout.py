@@ -188,3 +188,20 @@ def test_rewindow_says_what_it_cannot_give(videos: Path, tmp_path: Path) -> None
     with pytest.raises(StoreError, match="already"):
         rewindow(once, whole, ("window.size=4",))
     assert not (tmp_path / "n.zarr").exists() and not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+@pytest.mark.parametrize("kind", ["windows", "frames"])
+def test_digests_are_checked_while_reading_where_asked(videos: Path, tmp_path: Path, kind: str) -> None:
+    path = built(videos, tmp_path, "s.zarr", f"store.layout={kind}", "store.codec=raw")
+    reader = hfprep.open_store(path)["train"]
+    order = [3, 0, 3, len(reader) - 1]
+    assert np.array_equal(reader.read(order, check=True)["frames"], reader.read(order)["frames"])
+    shard = path / reader.layout.shard_key("train", 0)
+    data = bytearray(shard.read_bytes())
+    unit = 1 if kind == "windows" else int(reader.columns["index"][1, 0])
+    data[unit * reader.layout.unit_bytes] ^= 1
+    shard.write_bytes(data)
+    fresh = hfprep.open_store(path)["train"]
+    assert len(fresh.read([0, 1])["frames"]) == 2
+    with pytest.raises(StoreError, match=r"windows (0, )?1 of train differ"):
+        fresh.read([0, 1], check=True)
