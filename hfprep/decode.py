@@ -180,7 +180,7 @@ def _look(frame: av.VideoFrame, video: Video) -> _Look:
     shape = video.stream.sample_aspect_ratio or video.context.sample_aspect_ratio or Fraction(1)
     return _Look(
         frame.width, frame.height, frame.format.name, int(frame.colorspace), int(frame.color_range),
-        display_matrix(frame), shape if shape > 0 else Fraction(1),
+        display_matrix(frame, video), shape if shape > 0 else Fraction(1),
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,26 +37,25 @@ def timeline(folder: str, fps: str) -> Timeline:
     """
     names = _numbered(folder)
     if not names:
-        raise ClipError(
-            "a folder, not a file", where=folder, remedy="name a video file, or a folder of numbered pictures", kind="not_a_file"
-        )
+        what = "a folder without numbered pictures, not a video"
+        raise ClipError(what, where=folder, remedy="name a video file, or a folder of numbered pictures", kind="not_a_file")
     if not fps:
         what = f"a folder of {len(names)} numbered pictures whose rate is not known"
         raise ClipError(what, where=folder, remedy="add a column fps with their frames a second", kind="not_a_file")
-    rate = _rate(fps, folder)
+    per_second = rate(fps, folder)
     first = min(names)
     numbers = sorted(names)
     files = tuple(names[number] for number in numbers)
     frame, video = _any_picture(folder, files)
     holes = numbers[-1] - first + 1 - len(numbers)
     note = f"{holes} of {holes + len(numbers)} picture numbers are missing: the picture before stays on the screen"
-    turn = orientation(display_matrix(frame))
+    turn = orientation(display_matrix(frame, video))
     pts = [number - first for number in numbers]
     return Timeline(
         path=folder,
-        pts_ns=clock.from_pts(pts, 1 / rate, folder),
+        pts_ns=_times(pts, per_second, folder),
         pts=np.array(pts, np.int64),
-        time_base=1 / rate,
+        time_base=1 / per_second,
         stream=0,
         clock="pictures",
         trusted=False,
@@ -66,7 +66,7 @@ def timeline(folder: str, fps: str) -> Timeline:
         rotation=turn.degrees,
         codec=video.context.name,
         container="pictures",
-        fps=float(rate),
+        fps=float(per_second),
         notes=(note,) if holes else (),
         files=files,
     )
@@ -105,16 +105,25 @@ def _numbered(folder: str) -> dict[int, str]:
     return next(iter(series.values()), {})
 
 
-def _rate(fps: str, folder: str) -> Fraction:
+def rate(fps: str, folder: str) -> Fraction:
+    """Frames a second from text; raises ClipError (bad_fps)."""
     try:
-        rate = Fraction(fps.strip().replace(",", "."))
+        found = Fraction(fps.strip().replace(",", "."))
     except (ValueError, ZeroDivisionError):
-        rate = Fraction(0)
-    if not 0 < rate <= FASTEST:
-        raise ClipError(
-            f"fps = {fps!r} is no rate", where=folder, remedy='write frames a second: 25, 29.97 or "30000/1001"', kind="bad_fps"
-        )
-    return rate
+        found = Fraction(0)
+    if not 0 < found <= FASTEST:
+        what = f"fps = {fps!r} is no rate"
+        raise ClipError(what, where=folder, remedy='write frames a second: 25, 29.97 or "30000/1001"', kind="bad_fps")
+    return found
+
+
+def _times(numbers: list[int], per_second: Fraction, folder: str) -> I64:
+    try:
+        return clock.from_pts(numbers, 1 / per_second, folder)
+    except ClipError:
+        gap = max(b - a for a, b in pairwise([*numbers, numbers[-1]]))
+        what = f"picture numbers jump by {gap}, more than a day at {float(per_second):g} frames a second"
+        raise ClipError(what, where=folder, remedy="check fps and the pictures' names", kind="bad_pictures") from None
 
 
 def _any_picture(folder: str, files: tuple[str, ...]) -> tuple[av.VideoFrame, Video]:

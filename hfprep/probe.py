@@ -167,7 +167,7 @@ def _missing(video: Video, timeline: Timeline) -> int:
 
 
 def _timeline(video: Video, first: av.VideoFrame, ns: I64, pts: I64, name: str, notes: tuple[str, ...]) -> Timeline:
-    turn = orientation(display_matrix(first))
+    turn = orientation(display_matrix(first, video))
     if not turn.exact:
         notes = (*notes, f"turned by an odd angle: {turn.degrees} degrees used")
     seconds = int(ns[-1]) / clock.NS

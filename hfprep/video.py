@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,7 @@ import av
 from av.buffer import Buffer
 from av.container import Flags
 
+from . import exif
 from .errors import ClipError
 
 if TYPE_CHECKING:
@@ -39,13 +41,14 @@ class Video:
     """An open video file and the decoder of its picture stream: one thread, so that many clips fill the cores evenly.
 
     still: a single picture, not a video. faults counts packets that the decoder or the reader refused; decoding goes on behind
-    them. began_whole: the first packet read is a key frame.
+    them. began_whole: the first packet read is a key frame. matrix: display matrix of a still, where it says one.
     """
 
     def __init__(self, path: str, still: bool = False) -> None:
         self.path, self.faults, self.began_whole = path, 0, False
         self._suspect, self._lost = False, cast(int | None, None)
         self.container = _open(path, still)
+        self.matrix = exif.display_matrix(path) if still else None
         try:
             self.stream = _picture_stream(self.container, path)
         except BaseException:
@@ -104,10 +107,21 @@ class Video:
         return not (frame.is_corrupt or self._suspect)
 
 
-def display_matrix(frame: av.VideoFrame) -> bytes | None:
+def display_matrix(frame: av.VideoFrame, video: Video) -> bytes | None:
     """The display matrix that came with a picture (36 bytes), or None; PyAV itself turns nothing."""
-    data = cast(Buffer | None, frame.side_data.get("DISPLAYMATRIX"))
+    if video.matrix is not None:
+        return video.matrix
+    try:
+        data = cast(Buffer | None, frame.side_data.get("DISPLAYMATRIX"))
+    except ValueError:  # side data of a kind that this PyAV does not know hides all the others
+        return _turn(frame.rotation)
     return None if data is None else bytes(data)
+
+
+def _turn(degrees: int) -> bytes | None:
+    """Display matrix of a turn, in quarters, counter-clockwise to the upright picture."""
+    a, b = {1: (0, -1), 2: (-1, 0), 3: (0, 1)}.get(round(degrees / 90) % 4, (1, 0))
+    return struct.pack("<9i", a << 16, b << 16, 0, -b << 16, a << 16, 0, 0, 0, 1 << 30) if (a, b) != (1, 0) else None
 
 
 def check_file(path: str) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import drawn
 import numpy as np
 import PIL.Image
+import PIL.ImageOps
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,8 +91,8 @@ def test_damaged_pictures_and_other_sizes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "fps", "kind", "words"),
     [
-        ((), "25", "not_a_file", "folder of numbered pictures"),
-        (("a.png", "b.png"), "25", "not_a_file", "folder of numbered pictures"),
+        ((), "25", "not_a_file", "without numbered pictures"),
+        (("a.png", "b.png"), "25", "not_a_file", "without numbered pictures"),
         (("1.png", "2.png"), "", "not_a_file", "column fps"),
         (("1.png", "2.png"), "fast", "bad_fps", "'fast'"),
         (("1.png", "2.png"), "0", "bad_fps", "'0'"),
@@ -129,3 +131,25 @@ def test_a_build_takes_folders_and_files_side_by_side(tmp_path: Path) -> None:
         for frames, times, clip in zip(rows_read["frames"], rows_read["time_ns"], rows_read["clip"]):
             if clip < 2:
                 assert [drawn.number_in(f) for f in frames] == [int(t) // 1_000_000 // frame_ms for t in times]
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tif"])
+@pytest.mark.parametrize("tag", range(9))
+def test_cameras_orientation_is_applied(tmp_path: Path, suffix: str, tag: int) -> None:
+    picture = PIL.Image.fromarray(drawn.picture(5, (80, 40)))
+    exif = PIL.Image.Exif()
+    exif[0x0112] = tag
+    quality: dict[str, Any] = {} if suffix in ("png", "tif") else {"quality": 100}
+    picture.save(tmp_path / f"1.{suffix}", exif=exif, **quality)
+    upright = PIL.ImageOps.exif_transpose(PIL.Image.open(tmp_path / f"1.{suffix}")).convert("RGB")
+    timeline = pictures.timeline(str(tmp_path), "1")
+    found = decode.frames(timeline, np.zeros(1, np.int64), decode.Geometry(upright.height, upright.width, "stretch"))
+    assert found.ok.all()
+    assert np.abs(found.frames[0].astype(int) - np.asarray(upright).astype(int)).mean() < 4
+
+
+def test_numbers_that_jump_over_days_are_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "1.png").write_bytes(png())
+    (tmp_path / "9999999999.png").write_bytes(png())
+    with pytest.raises(ClipError, match=r"jump by 9999999998.*check fps"):
+        pictures.timeline(str(tmp_path), "25")
