@@ -44,6 +44,7 @@ class BuildSummary:
     windows     good windows in the store
     clips, source_frames, seconds, stored_bytes   for the closing table
     continued   shards that an earlier run had written
+    partial     warnings of clips that are kept though some of their ticks are damaged
     """
 
     out: Path
@@ -55,6 +56,7 @@ class BuildSummary:
     seconds: float
     stored_bytes: int
     continued: int
+    partial: tuple[Fault, ...] = ()
 
 
 class Interrupted(HfprepError):  # noqa: N818 - the user's wish, not an error
@@ -205,8 +207,23 @@ def _summary(out: Path, planned: Planned, results: list[BlockResult], continued:
         )
         if error and int(row) not in failed
     ]
+    lost = np.concatenate([opened[s].columns["clip"][~opened[s].columns["ok"].astype(bool)] for s in SPLITS])
+    windows_lost = np.bincount(lost, minlength=len(clips["row"]))
+    partial = [
+        Fault(
+            int(row),
+            planned.plan.clips[k].line,
+            str(video),
+            "partial",
+            f"{notes or 'damaged'} ({windows_lost[k]} windows left out)",
+            warning=True,
+        )
+        for k, (row, video, notes, error) in enumerate(zip(clips["row"], clips["video"], clips["notes"], clips["error"]))
+        if not error and (notes or windows_lost[k])
+    ]
     return BuildSummary(
         out=out,
+        partial=tuple(partial),
         planned=planned,
         faults=tuple(sorted((*planned.faults, *late), key=lambda f: f.row)),
         windows=sum(int(np.count_nonzero(opened[split].columns["ok"])) for split in SPLITS if split in opened),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import os
@@ -44,13 +45,15 @@ class FolderManifest:
 
     def write(self, path: Path) -> None:
         """Write the manifest, whole or not at all; raises ManifestError (permission, io_error)."""
+        path = path.resolve()  # a link stays a link
         aside = path.with_name(f".{path.name}.new-{os.getpid()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             aside.write_text(self.text(), encoding="utf-8")
             aside.replace(path)
         except OSError as fault:
-            aside.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                aside.unlink()
             what = f"cannot be written: {fault.strerror}"
             raise ManifestError(what, where=str(path), remedy="give another place with -o", kind="io_error") from fault
 
@@ -61,8 +64,10 @@ def from_folder(folder: str | Path, manifest: str | Path, *, fps: str = "") -> F
     The label is the folder that holds the video; above it a folder train, val or test gives the split. Names as in UCF101
     (`v_Label_g07_c02.avi`) give label_gNN as group, so that clips of one recording stay in one split. A folder of numbered pictures
     is one video where `fps` says their rate. Links to folders are not followed.
-    Raises ManifestError (missing_file, no_rows).
+    Raises ManifestError (missing_file, no_rows), ClipError (bad_fps).
     """
+    if fps:
+        pictures.rate(fps, str(folder))
     root = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay as they are written
     if not root.is_dir():
         raise ManifestError(
@@ -84,6 +89,9 @@ def from_folder(folder: str | Path, manifest: str | Path, *, fps: str = "") -> F
             seen["folders of numbered pictures left out: give their rate (fps)"] += 1
             continue
         label, split = _label(parts[:-1])
+        label = label.strip(tables.AROUND)  # as the manifest's reader does
+        if label.casefold() in _SPLIT_FOLDERS:
+            seen[f"videos directly in a folder {label}: taken as a class of that name"] += 1
         ucf = _UCF.match(video.stem)
         group = f"{ucf['label']}_{ucf['group']}" if ucf else ""
         written = os.path.relpath(video, base)
@@ -101,6 +109,9 @@ def from_folder(folder: str | Path, manifest: str | Path, *, fps: str = "") -> F
 def _videos(root: Path, seen: Counter[str]) -> Iterator[tuple[Path, bool]]:
     """(path, is a folder of pictures), sorted by path, hidden ones left out."""
     for where, folders, files in os.walk(root, onerror=None):
+        links = [f for f in folders if Path(where, f).is_symlink()]
+        if links:
+            seen["links to folders: not followed"] += len(links)
         folders[:] = sorted(f for f in folders if not f.startswith("."))
         names = sorted(f for f in files if not f.startswith("."))
         kinds = [name.rpartition(".")[2].casefold() if "." in name else "" for name in names]
@@ -108,8 +119,12 @@ def _videos(root: Path, seen: Counter[str]) -> Iterator[tuple[Path, bool]]:
         numbered = [n for n in shots if _NUMBERED.match(n.rpartition(".")[0])]
         if len(numbered) > 1 and len(numbered) == len(shots) and not any(k in MEDIA for k in kinds) and Path(where) != root:
             yield Path(where), True
+        elif len(numbered) > 1 and Path(where) != root:
+            seen["folders whose numbered pictures lie beside other pictures or videos: these pictures left out"] += 1
         for name, kind in zip(names, kinds):
-            if kind in MEDIA:
+            if kind in MEDIA and not Path(where, name).is_file():
+                seen["links that lead nowhere, pipes and devices: left out"] += 1
+            elif kind in MEDIA:
                 yield Path(where, name), False
             elif kind not in pictures.SUFFIXES:
                 seen["files that are no videos: left out"] += 1

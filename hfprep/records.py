@@ -22,6 +22,11 @@ def require(condition: bool, message: str) -> None:
         raise ValueError(message)
 
 
+def visible(text: str) -> str:
+    """Text for a terminal or a log line: control characters, which could clear the screen, are written as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
+
+
 @dataclass(frozen=True, slots=True)
 class Clip:
     """One manifest row: a stretch of one video with its label.
@@ -70,7 +75,8 @@ class Fault:
     warning: bool = False  # True: the row is kept
 
     def __str__(self) -> str:
-        return f"row {self.row} (line {self.line}) {self.video}: {self.message} [{self.kind}]"
+        where = f"row {self.row} (line {self.line}) {self.video}: " if self.row else ""
+        return visible(f"{where}{self.message} [{self.kind}]")
 
 
 @dataclass(frozen=True, slots=True)

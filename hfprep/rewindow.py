@@ -54,6 +54,7 @@ def rewindow(path: str | os.PathLike[str], out: str | os.PathLike[str], override
             remedy="build with --set store.layout=frames, then `hfprep rewindow` needs no decoding",
             kind="layout",
         )
+    _check_whole(old)
     recipe, changed = _recipe(old, overrides)
     made = _Windows.of(old, recipe)
     layout = replace(old.layout, size=recipe.window.size, margin=recipe.window.margin, rows=made.rows())
@@ -67,9 +68,21 @@ def rewindow(path: str | os.PathLike[str], out: str | os.PathLike[str], override
     }
     files = _files(old, layout, made, attrs)
     target = Path(os.path.abspath(out))  # noqa: PTH100 - links stay as they are written
-    _check_new(target)
+    _check_new(target, old)
     copied = _put(old.folder, target, files)
     return Rewound(target, sum(layout.rows), sum(old.layout.rows), tuple(changed), copied)
+
+
+def _check_whole(old: Store) -> None:
+    """Every file that the new store shares is there; whether its bytes are right only `verify` finds."""
+    shards = [old.layout.shard_key(*shard) for shard in old.layout.shards()]
+    columns = [f"{split}/{spec.name}/zarr.json" for split in SPLITS for spec in old.layout.unit_columns(split)]
+    clips = [f"clips/{name}/zarr.json" for name in ("split", "label", "first_tick", "n_ticks", "hotspot_ns", "hotspot_score")]
+    for name in (*shards, *columns, *clips):
+        if not (old.folder / name).is_file():
+            raise StoreError(
+                f"{name} is missing", where=str(old.folder), remedy="`hfprep verify` names all that is damaged", kind="damaged"
+            )
 
 
 def _recipe(old: Store, overrides: tuple[str, ...]) -> tuple[Pipeline, list[str]]:
@@ -164,8 +177,10 @@ def _files(old: Store, layout: Layout, made: _Windows, attrs: dict[str, Any]) ->
     return files
 
 
-def _check_new(target: Path) -> None:
+def _check_new(target: Path, old: Store) -> None:
     check_target(target)
+    if target.resolve().is_relative_to(old.folder.resolve()):
+        raise StoreError("lies inside the store that it is made of", where=str(target), remedy="give another place with -o", kind="exists")
     if target.is_dir() and any(target.iterdir()):
         raise StoreError("a store is there already", where=str(target), remedy="give another place with -o", kind="exists")
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hfprep import folders, manifest, tables
 from hfprep.cli import group
-from hfprep.errors import ManifestError, UsageError
+from hfprep.errors import ClipError, ManifestError, UsageError
 
 
 def touch(root: Path, *names: str) -> None:
@@ -133,3 +133,29 @@ def test_the_command(tmp_path: Path) -> None:
         run(["manifest", "from-folder", str(tmp_path / "set"), "-o", str(out)])
     told = run(["manifest", "from-folder", str(tmp_path / "set"), "-o", str(out), "--overwrite", "--json"])
     assert json.loads(told.output)["classes"] == ["jump", "sit"]
+
+
+def test_only_a_file_is_replaced(tmp_path: Path) -> None:
+    touch(tmp_path, "set/jump/a.mp4", "file")
+    run = partial(CliRunner().invoke, group, catch_exceptions=False, standalone_mode=False)
+    os.mkfifo(tmp_path / "pipe")
+    for out in (tmp_path / "pipe", tmp_path / "set"):
+        with pytest.raises(UsageError, match="no file that could be replaced"):
+            run(["manifest", "from-folder", str(tmp_path / "set"), "-o", str(out), "--overwrite"])
+    with pytest.raises(ManifestError, match="cannot be written"):
+        run(["manifest", "from-folder", str(tmp_path / "set"), "-o", str(tmp_path / "file" / "m.csv")])
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    (tmp_path / "real.csv").write_text("old")
+    run(["manifest", "from-folder", str(tmp_path / "set"), "-o", str(tmp_path / "link.csv"), "--overwrite"])
+    assert (tmp_path / "link.csv").is_symlink() and "jump" in (tmp_path / "real.csv").read_text()
+    with pytest.raises(ClipError, match="'abc' is no rate"):
+        run(["manifest", "from-folder", str(tmp_path / "set"), "-o", str(tmp_path / "m.csv"), "--fps", "abc"])
+
+
+def test_what_is_not_taken_is_told(tmp_path: Path) -> None:
+    touch(tmp_path, "set/jump/a.mp4", "set/train/b.mp4", *(f"set/jump/{k}.png" for k in range(3)))
+    (tmp_path / "set/link").symlink_to(tmp_path / "set/jump")
+    (tmp_path / "set/jump/gone.mp4").symlink_to(tmp_path / "nothing")
+    said = " ".join(folders.from_folder(tmp_path / "set", tmp_path / "m.csv", fps="25").notes)
+    for words in ("1 links to folders", "1 links that lead nowhere", "beside other pictures or videos", "directly in a folder train"):
+        assert words in said

@@ -7,6 +7,7 @@ from typing import Any
 
 import drawn
 import numpy as np
+import PIL.Image
 import pytest
 import zarr
 
@@ -16,6 +17,7 @@ from hfprep.build import build_store
 from hfprep.errors import StoreError, UsageError
 from hfprep.pipeline import Pipeline, load
 from hfprep.planned import BuildOptions
+from hfprep.report.facts import facts
 from hfprep.report.verify import verify
 from hfprep.rewindow import rewindow
 
@@ -205,3 +207,33 @@ def test_digests_are_checked_while_reading_where_asked(videos: Path, tmp_path: P
     assert len(fresh.read([0, 1])["frames"]) == 2
     with pytest.raises(StoreError, match=r"windows (0, )?1 of train differ"):
         fresh.read([0, 1], check=True)
+
+
+def test_rewindow_refuses_a_store_with_holes_and_a_place_inside_it(videos: Path, tmp_path: Path) -> None:
+    path = built(videos, tmp_path, "f.zarr", "store.layout=frames")
+    with pytest.raises(StoreError, match="inside the store"):
+        rewindow(path, path / "new.zarr", ("window.size=4",))
+    layout = hfprep.open_store(path).layout
+    for name in (layout.shard_key("train", 0), "train/tick_clip/zarr.json", "clips/n_ticks/zarr.json"):
+        whole = (path / name).read_bytes()
+        (path / name).unlink()
+        with pytest.raises(StoreError, match=f"{name} is missing.*hfprep verify"):
+            rewindow(path, tmp_path / "new.zarr", ("window.size=4",))
+        (path / name).write_bytes(whole)
+    assert not (tmp_path / "new.zarr").exists() and verify(path).good
+
+
+def test_windows_lost_to_a_damaged_tick_are_told(tmp_path: Path) -> None:
+    (tmp_path / "walk").mkdir()
+    for number in range(20):
+        data = b"no picture" if number == 0 else None
+        file = tmp_path / "walk" / f"{number}.png"
+        file.write_bytes(data) if data else PIL.Image.fromarray(drawn.picture(number)).save(file)
+    (tmp_path / "m.csv").write_text("video,label,split,fps\nwalk,a,val,10\n")
+    recipe = load(None, (*SMALL, "window.eval=cover", "store.layout=frames"))
+    summary = build_store(tmp_path / "m.csv", tmp_path / "s.zarr", recipe, options=BuildOptions(cache=tmp_path / "cache"))
+    lost = int((~hfprep.open_store(summary.out)["val"].columns["ok"].astype(bool)).sum())
+    assert lost >= 1 and summary.faults == ()
+    assert [f.row for f in summary.partial] == [1] and f"({lost} windows left out)" in summary.partial[0].message
+    told = facts(summary.out)["partial"]
+    assert [t["row"] for t in told] == [1] and f"({lost} windows left out)" in told[0]["reason"]

@@ -82,7 +82,7 @@ def build(
     if planned.plan.empty_splits and not all(clip.split for clip in planned.plan.clips):
         console.warn(f"no clip fell into {' and '.join(planned.plan.empty_splits)}: name a split in the manifest, or change [split]")
     console.faults(summary.faults)
-    console.warnings(planned.warnings, verbose)
+    console.warnings((*planned.warnings, *summary.partial), verbose)
     console.repeats(planned)
     rate = f"{summary.clips / summary.seconds:.1f} clips/s, {summary.source_frames / summary.seconds:.0f} source frames/s"
     console.say(

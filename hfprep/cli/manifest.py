@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import click
@@ -30,7 +31,9 @@ def from_folder(folder: Path, out: Path, fps: str, overwrite: bool, as_json: boo
     from ..errors import UsageError
     from ..folders import from_folder as listed
 
-    if out.exists() and not overwrite:
+    if os.path.lexists(out) and not out.is_file():
+        raise UsageError("is no file that could be replaced", where=str(out), remedy="give another name with -o", kind="exists")
+    if out.is_file() and not overwrite:
         raise UsageError(
             "a file is there already", where=str(out), remedy="give --overwrite to replace it, or another name with -o", kind="exists"
         )

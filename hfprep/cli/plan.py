@@ -43,7 +43,7 @@ def plan(
         planned = plan_build(manifest, pipeline.load(recipe, overrides), options, progress)
     if as_json:
         click.echo(json.dumps(facts(planned, options.jobs or cpus()), indent=2, ensure_ascii=False))
-        return 3 if planned.faults else 0
+        return _code(planned)
     console = Console(quiet)
     console.windows(planned.plan)
     console.faults(planned.faults)
@@ -56,7 +56,11 @@ def plan(
     console.say(f"about {told['stored_bytes'] / 1e6:.1f} MB on disk ({raw[here] / 1e6:.1f} MB of pixels, codec {told['codec']})")
     console.say(f"layout {here}; with store.layout={other}: {raw[other] / raw[here]:.2g} x as much" if raw[here] else "")
     console.say(f"about {told['peak_memory_bytes'] / 1e6:.0f} MB of memory with {options.jobs or cpus()} jobs")
-    return 3 if planned.faults else 0
+    return _code(planned)
+
+
+def _code(planned: Planned) -> int:
+    return (3 if planned.plan.shards else 1) if planned.faults else 0
 
 
 def facts(planned: Planned, jobs: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 from rich.text import Text
 
-from ..records import Fault
+from ..records import Fault, visible
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -112,7 +112,8 @@ class Console:
         for message, faults in by_message.items():
             for fault in faults if every else faults[:1]:
                 more = "" if every or len(faults) == 1 else f" (and {len(faults) - 1} more rows; -v names all)"
-                self.warn(f"row {fault.row} (line {fault.line}) {fault.video}: {message}{more}")
+                where = f"row {fault.row} (line {fault.line}) {fault.video}: " if fault.row else ""
+                self.warn(visible(f"{where}{message}{more}"))
 
     def repeats(self, planned: Planned) -> None:
         """Say where sources are slower than the grid: their windows hold the same frame several times."""
@@ -137,7 +138,7 @@ def windows_table(plan: Plan) -> Table:
         for k, name in enumerate(plan.classes)
     ]
     for name, *numbers in rows:
-        table.add_row(Text(name), *map(str, numbers))
+        table.add_row(Text(visible(name)), *map(str, numbers))
     if len(rows) > 1:
         totals = [sum(int(row[k]) for row in rows) for k in range(1, 6)]
         table.add_section()

@@ -242,13 +242,18 @@ def _faults(store: Store, kept: set[int]) -> tuple[list[dict[str, Any]], list[di
     lost: dict[int, dict[str, Any]] = {int(f["row"]): _fault(f) for f in store.attrs.get("faults", []) if not f.get("warning")}
     partial: list[dict[str, Any]] = []
     error, kind = _column(store, "error", ""), _column(store, "error_kind", "")
-    for number in np.flatnonzero(error != ""):
+    short = np.zeros(len(error), np.int64)
+    for split in SPLITS:
+        columns = store[split].columns
+        np.add.at(short, columns["clip"][~np.asarray(columns["ok"], bool)], 1)
+    notes = _column(store, "notes", "")
+    for number in np.flatnonzero((error != "") | (short > 0)):
         told: dict[str, Any] = {
             "row": int(_column(store, "row", 0)[number]),
             "line": int(_column(store, "line", 0)[number]),
             "video": str(store.clips["video"][number]),
-            "kind": str(kind[number]),
-            "reason": str(error[number]),
+            "kind": str(kind[number]) or "partial",
+            "reason": str(error[number]) or f"{notes[number] or 'damaged'} ({short[number]} windows left out)",
         }
         if int(number) in kept:
             partial.append(told)
