@@ -121,7 +121,7 @@ def hfprep(*words: str | Path, cwd: Path | None = None) -> Ran:
     return Ran(code, out.getvalue(), time.monotonic() - begun)
 
 
-def hfprep_apart(*words: str | Path, timeout: float = 120, **kwargs: Any) -> Ran:
+def hfprep_apart(*words: str | Path, timeout: float = 1500, **kwargs: Any) -> Ran:
     """Run the command line in a process of its own."""
     begun = time.monotonic()
     command = [sys.executable, "-m", "hfprep.cli", *(str(word) for word in words)]

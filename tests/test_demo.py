@@ -178,7 +178,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Store:
     recipe = [part for key, value in keys.items() for part in ("--set", f"{key}={value}")]
     command = [sys.executable, "-m", "hfprep", "build", str(MANIFESTS / "demo.csv"), "-o", str(folder / "demo.zarr"), *recipe]
     env = {**os.environ, "HFPREP_CACHE": str(folder / "cache")}
-    done = subprocess.run(command, cwd=MANIFESTS.parent, env=env, capture_output=True, text=True, timeout=250, check=False)
+    done = subprocess.run(command, cwd=MANIFESTS.parent, env=env, capture_output=True, text=True, timeout=1500, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return open_store(folder / "demo.zarr")
 

@@ -21,7 +21,7 @@ from hfprep.planned import BuildOptions
 RECIPE = load(
     None, ("frame.height=32", "frame.width=32", "window.size=4", "window.per_clip=2", "window.margin=0", "split.val=0", "split.test=0")
 )
-CLIP_DEADLINE_S = 60.0  # the drawn and real clips here last at most 36 s: a decoder that needs longer hangs
+CLIP_DEADLINE_S = 600.0  # the clips here last at most 36 s: a decoder that needs longer hangs, on a slow machine too
 MEMORY_KB = 1_500_000
 LIMIT_MB = 2  # larger files are not mutated: the time goes into mutants, not into copies
 
@@ -84,7 +84,7 @@ def test_mutants_of_drawn_videos(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(14400)
 def test_two_thousand_mutants_of_real_clips(shared: Path, tmp_path: Path) -> None:
     clips = [
         file for file in sorted((shared / "real" / "clips").iterdir()) if file.suffix != ".csv" and file.stat().st_size < LIMIT_MB << 20

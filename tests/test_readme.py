@@ -51,7 +51,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]
 def run(block: Block, desk: tuple[Path, dict[str, str]]) -> str:
     folder, env = desk
     shell = {"sh": ["sh", "-e", "-c"], "python": [sys.executable, "-c"]}[block.language]
-    done = subprocess.run([*shell, block.code], cwd=folder, env=env, capture_output=True, text=True, timeout=250, check=False)
+    done = subprocess.run([*shell, block.code], cwd=folder, env=env, capture_output=True, text=True, timeout=1500, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
