@@ -165,8 +165,9 @@ def _tasks(out: Path, planned: Planned, written: set[tuple[str, int]], options: 
         for number in dict.fromkeys(p.clip for s in shards for p in s.pieces):
             clip: Clip = made.clips[number]
             split = made.splits[number]
-            weight = float(made.class_weight[label[clip.label]]) if split == "train" else 1.0
-            works[number] = Work(number, clip, split, label[clip.label], weight, int(made.counts[number]), int(made.n_ticks[number]))
+            labels = tuple(label[name] for name in clip.names)
+            weight = max(float(made.class_weight[k]) for k in labels) if split == "train" else 1.0
+            works[number] = Work(number, clip, split, labels, weight, int(made.counts[number]), int(made.n_ticks[number]))
         cache = str(options.cache or default_cache())
         tasks.append(Task(str(out), made.layout, made.pipeline, type(block)(shards), works, cache, options.on_error))
     return tasks

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import views
 from .errors import UsageError
 from .reader import open_store
-from .records import I64, SPLITS
+from .records import I64, SPLITS, Bool
 
 try:
     import torch
@@ -38,9 +39,10 @@ class HyperframeDataset(Dataset[Batch]):
             which stays the first of them; as many as are stored
     seed    of jitter and stride; with set_epoch it decides them, whatever the workers and the order
 
-    An item has frames uint8 (t,3,H,W), a channels_last view of the stored bytes; clamped bool (t,); label, clip, row, center_ns int64;
-    weight float32; with sensors imu float32 (t,M), 0 where unknown, and imu_ok bool (t,). A batch has the same with B in front;
-    `row` is the row of the split in the store. Raises StoreError, and UsageError where the stored ticks cannot give what is asked for.
+    An item has frames uint8 (t,3,H,W), a channels_last view of the stored bytes; clamped bool (t,); label, clip, row, center_ns int64
+    (where windows may be of several classes labels bool (C,) instead of label); weight float32; with sensors imu float32 (t,M), 0 where
+    unknown, and imu_ok bool (t,). A batch has the same with B in front; `row` is the row of the split in the store.
+    Raises StoreError, and UsageError where the stored ticks cannot give what is asked for.
 
     >>> train = HyperframeDataset("demo.zarr", "train", t=3)     # doctest: +SKIP
     >>> train[0]["frames"].shape                                 # doctest: +SKIP
@@ -70,6 +72,7 @@ class HyperframeDataset(Dataset[Batch]):
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]  # workers that live on see set_epoch
         self._begun = False
         self._buffers = Buffers()
+        self._named = ("labels" if self.store.layout.label_classes else "label", "clip")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -78,9 +81,20 @@ class HyperframeDataset(Dataset[Batch]):
         return f"HyperframeDataset({str(self.store.folder)!r}, {self.split}, {len(self)} windows, t={self.t}, step={self.step})"
 
     @property
-    def labels(self) -> I64:
-        """The label of every item, int64 (len,)."""
+    def labels(self) -> I64 | Bool:
+        """The label of every item, int64 (len,); of a store whose windows may be of several classes bool (len,C)."""
+        if self.store.layout.label_classes:
+            return self._reader.columns["labels"][self.rows]
         return self._reader.columns["label"][self.rows].astype(np.int64)
+
+    @property
+    def rarest(self) -> I64:
+        """The label of every item, of several the one that fewest items have; int64 (len,)."""
+        labels = self.labels
+        if labels.dtype != np.bool_:
+            return labels.astype(np.int64)
+        order = np.argsort(labels.sum(axis=0), kind="stable")  # the rarest first
+        return order[labels[:, order].argmax(axis=1)] if len(labels) else np.zeros(0, np.int64)
 
     @property
     def clips(self) -> I64:
@@ -116,7 +130,7 @@ class HyperframeDataset(Dataset[Batch]):
     def load_columns(self) -> None:
         """Read the small columns now: worker processes that are forked later share them instead of holding one copy each."""
         self._view.load()
-        for name in ("weight", "label", "clip"):
+        for name in ("weight", *self._named):
             _ = self._reader.columns[name]
 
     def __getitem__(self, index: int | Sequence[int]) -> Batch:
@@ -143,7 +157,7 @@ class HyperframeDataset(Dataset[Batch]):
             **{name: torch.from_numpy(values) for name, values in shown.items()},
             "weight": torch.from_numpy(columns["weight"][rows]),
             "row": torch.from_numpy(rows),
-            **{name: torch.from_numpy(columns[name][rows].astype(np.int64)) for name in ("label", "clip")},
+            **{name: torch.from_numpy(_integers(columns[name][rows])) for name in self._named},
         }
 
 
@@ -199,9 +213,14 @@ def loader(
     )
 
 
+def _integers(values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers as int64, which is what torch's losses and embeddings take; sets of classes stay bool."""
+    return values if values.dtype == np.bool_ else values.astype(np.int64)
+
+
 def _named(name: str, dataset: HyperframeDataset, batch: int, per_clip: int, common: dict[str, Any]) -> samplers.Batches:
     if name == "weighted":
-        return samplers.Weighted(dataset.labels, batch, **common)
+        return samplers.Weighted(dataset.rarest, batch, **common)
     if name == "clips":
         return samplers.Clips(dataset.clips, batch, per_clip=per_clip, **common)
     if name == "shards":

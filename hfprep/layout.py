@@ -6,7 +6,7 @@ It exists so that the store and all who read it need not know the plan.
 from __future__ import annotations
 
 import math
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
 from .records import SPLITS, require
@@ -61,6 +61,7 @@ class Layout:
     ticks              with kind "frames": stored ticks of each split
     ticks_per_shard    with kind "frames": ticks of one shard
     quality            with codec "jpeg": of its pictures
+    label_classes      classes of a store whose windows may be of several (`labels` instead of `label`); 0: one label a window
 
     A unit is a row of the pixel array: a window or a tick. Chunks, shards and commit records hold units.
     """
@@ -77,6 +78,7 @@ class Layout:
     ticks: tuple[int, int, int] = (0, 0, 0)
     ticks_per_shard: int = 0
     quality: int = 0
+    label_classes: int = field(default=0, repr=False)  # repr: the digest of a plan is made of it
 
     def __post_init__(self) -> None:
         require(self.codec in CODECS and self.kind in KINDS, f"codec {self.codec!r}, kind {self.kind!r}")
@@ -162,7 +164,7 @@ class Layout:
         n, whole = self.n_units(split), self.kind == "windows"
         inner, dims = ((self.length,), ("window", "frame")) if whole else ((), ("tick",))
         specs = [_column(name, dtype, n, inner, dims) for name, dtype in ((*_PER_FRAME, _CLAMPED) if whole else _PER_FRAME)]
-        specs += [_column(name, dtype, n, (), dims[:1]) for name, dtype in ((*_PER_WINDOW, _DIGEST) if whole else _PER_TICK)]
+        specs += self._of_windows(n) if whole else [_column(name, dtype, n, (), dims[:1]) for name, dtype in _PER_TICK]
         if self.codec == "jpeg":
             specs.append(_column("psnr", "float32", n, (), dims[:1]))
         if self.axes:
@@ -176,11 +178,18 @@ class Layout:
             return ()
         n, dims = self.n_rows(split), ("window", "frame")
         per_frame = [_column(name, dtype, n, (self.length,), dims) for name, dtype in (("index", "int64"), _CLAMPED)]
-        return (*per_frame, *(_column(name, dtype, n, (), dims[:1]) for name, dtype in (*_PER_WINDOW, _DIGEST)))
+        return (*per_frame, *self._of_windows(n))
+
+    def _of_windows(self, n: int) -> list[ArraySpec]:
+        """One value a window, or with label_classes the row of its classes, then the digest."""
+        several = self.label_classes
+        label = _column("labels", "bool", n, (several,), ("window", "class")) if several else _column("label", "int16", n, (), ("window",))
+        return [label, *(_column(name, dtype, n, (), ("window",)) for name, dtype in (*_PER_WINDOW, _DIGEST))]
 
     def dump(self) -> dict[str, Any]:
-        """As plain values for the store's attributes."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        """As plain values for the store's attributes; fields of later versions are left out where they say nothing."""
+        values = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return {key: value for key, value in values.items() if key not in _LATER or value}
 
     @classmethod
     def parse(cls, table: dict[str, Any]) -> Layout:
@@ -196,7 +205,8 @@ class Layout:
 _PER_FRAME = (("time_ns", "int64"), ("source_ns", "int64"))
 _PER_TICK = (("tick_clip", "int32"), ("tick_ok", "bool"), ("energy", "float32"), ("tick_digest", "uint64"))
 _CLAMPED, _DIGEST = ("clamped", "bool"), ("digest", "uint64")
-_PER_WINDOW = (("label", "int16"), ("clip", "int32"), ("center_ns", "int64"), ("weight", "float32"), ("ok", "bool"))
+_PER_WINDOW = (("clip", "int32"), ("center_ns", "int64"), ("weight", "float32"), ("ok", "bool"))
+_LATER = ("label_classes",)  # fields that the first stores of this format did not have
 _ITEM_BYTES = {"int64": 8, "uint64": 8, "int32": 4, "float32": 4, "int16": 2, "bool": 1}
 
 

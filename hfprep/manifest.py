@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
+from . import labels, tables
 from . import manifest_header as header
-from . import tables
 from .errors import ManifestError
 from .manifest_values import BadCell, milliseconds_ns, seconds_ns, split_name
 from .records import Clip, Fault, Manifest
@@ -20,9 +20,10 @@ MAX_CLASSES = 32_767  # a store holds the label as int16
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-def read(path: str | Path) -> Manifest:
+def read(path: str | Path, separator: str = "|") -> Manifest:
     """Read a manifest: columns `video,label` and optionally `start,end,split,group,imu,imu_offset_ms,id`; others go to `extra`.
 
+    separator stands between the labels of a row that has several; "" = every label is one name (the recipe's `label.separator`).
     Times are seconds or clock times (h:mm:ss.xx) and become exact whole nanoseconds. Paths count from the manifest's folder.
     Whether the files exist is not looked at here. Raises ManifestError for faults of the whole file (missing_file, not_a_file,
     permission, unreadable, not_text, bad_columns, no_rows, too_many_classes); bad rows and warnings are in `faults`.
@@ -36,7 +37,7 @@ def read(path: str | Path) -> Manifest:
         raise ManifestError(f"this looks like {what}, not like a text table", where=where, remedy=remedy, kind="not_text") from None
     lines = tables.lines_of(text)
     head = header.find(lines, where)
-    rows = _Rows(head, os.path.dirname(os.path.abspath(where)))  # noqa: PTH100, PTH120 - text, as it is, links not resolved
+    rows = _Rows(head, os.path.dirname(os.path.abspath(where)), separator)  # noqa: PTH100, PTH120 - text, as it is, links not resolved
     if encoding:
         rows.note(f"read as {encoding}, which is a guess: save it as UTF-8 if names look wrong", "encoding")
     for message in head.warnings:
@@ -49,8 +50,9 @@ def read(path: str | Path) -> Manifest:
 class _Rows:
     """Collects rows in file order, then makes clips of them; what needs all rows (ids, duplicates, leaks) comes at the end."""
 
-    def __init__(self, head: header.Header, folder: str) -> None:
-        self.head, self.folder = head, folder
+    def __init__(self, head: header.Header, folder: str, separator: str) -> None:
+        self.head, self.folder, self.separator = head, folder, separator
+        self.several: list[Clip] = []
         self.rows: list[tuple[int, int, list[str]]] = []  # row, line, cells
         self.faults: list[Fault] = []
         self.labels: set[str] = set()
@@ -95,7 +97,7 @@ class _Rows:
             except BadCell as bad:
                 label = cells[self.index["label"]]
                 if label and "\0" not in label:  # so that the classes' numbers do not change when the row is corrected
-                    self.labels.add(label)
+                    self.labels.update(labels.names(label, self.separator))
                 self.faults.append(Fault(row, line, cells[self.index["video"]], bad.kind, bad.message, label))
         self.rows.clear()
         return made
@@ -107,8 +109,10 @@ class _Rows:
             raise BadCell("bad_row", "no video: give the file's path")
         if "\0" in video or "\0" in label:
             raise BadCell("bad_row", "it holds a NUL character: save the manifest again as text")
-        if not label:
-            raise BadCell("bad_label", "no label: give one or take the row out")
+        names = labels.names(label, self.separator)
+        if not names:
+            seen = f"label {label!r} names none" if label else "no label"
+            raise BadCell("bad_label", f"{seen}: give one or take the row out")
         if isinstance(name, int):
             raise BadCell("bad_row", f"id {cells[at['id']]!r} is that of row {name}, too: give each row its own")
         start, end = self.span(cells[at["start"]], cells[at["end"]])
@@ -116,8 +120,12 @@ class _Rows:
         offset = milliseconds_ns(cells[at["imu_offset_ms"]], self.decimal_comma) if cells[at["imu_offset_ms"]] else 0
         extra = tuple([(column, cells[i]) for column, i in self.head.extra])
         path, imu, group = self.absolute(video), self.sensors(cells[at["imu"]]), cells[at["group"]] or _plain(video)
-        self.labels.add(label)
-        return Clip(row, line, name, path, label, split, group, start, end, imu, offset, extra)
+        self.labels.update(names)
+        if len(names) == 1:
+            return Clip(row, line, name, path, names[0], split, group, start, end, imu, offset, extra)
+        made = Clip(row, line, name, path, self.separator.join(names), split, group, start, end, imu, offset, extra, names)
+        self.several.append(made)
+        return made
 
     def span(self, start: str, end: str) -> tuple[int, int | None]:
         first = seconds_ns(start, "start", self.decimal_comma) if start else 0
@@ -154,11 +162,21 @@ class _Rows:
             raise ManifestError(
                 what, where=where, remedy=f"a store holds at most {MAX_CLASSES} classes: is it the right column?", kind="too_many_classes"
             )
+        self._tell_several(len(clips))
         self._leaks(clips)
         for names in _look_alikes(self.labels):
             self.note(f"labels {', '.join(map(repr, names))} differ only in case or spaces: they stay different classes", "similar_labels")
         self.faults.sort(key=lambda f: f.row)
         return Manifest(where, tuple(clips), tuple(sorted(self.labels)), tuple(self.faults))
+
+    def _tell_several(self, clips: int) -> None:
+        """A bar in a label means several labels; who has it in a name should learn that here."""
+        if self.several:
+            first, mark = self.several[0], self.separator
+            what = f"{first.label!r} is read as {len(first.names)} labels ({', '.join(first.names)})"
+            what += f", {len(self.several)} of {clips} rows have several: windows then carry a set of classes"
+            how = f"where {mark!r} belongs to a name, build with --set label.separator="
+            self.note(f"{what}; {how}", "several_labels", first.row, first.line, first.video, first.label)
 
     def _without_duplicates(self, clips: list[Clip]) -> list[Clip]:
         """Rows that say the same twice are at fault; rows of the same stretch that say different things are kept, with a warning."""

@@ -45,6 +45,12 @@ class Frame(Table):
         return Fraction(str(self.interval_ms).strip()) * 1_000_000
 
 
+class Label(Table):
+    """`[label]`: what the manifest's column label holds."""
+
+    separator: str = Field("|", max_length=8)  # "" = every cell is one name
+
+
 class Window(Table):
     """`[window]`: which stretches of a clip become hyperframes."""
 
@@ -117,6 +123,7 @@ class Pipeline(Table):
 
     seed: int = Field(0, ge=0)
     frame: Frame = Frame()
+    label: Label = Label()
     window: Window = Window()
     hotspot: HotspotTable = HotspotTable()
     balance: Balance = Balance()

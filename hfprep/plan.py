@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import balance, windows
+from .labels import Members
 from .layout import Layout
 from .pipeline import Pipeline
 from .pipeline import Split as Shares
@@ -21,13 +22,15 @@ LOOK_AHEAD = 64  # clips looked through for one that ends with the open shard: e
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
-    """A plan in numbers: clips, windows before and after balancing as int64 (3, classes) with splits in the order of SPLITS;
+    """A plan in numbers: clips, windows before and after balancing as int64 (3, classes) with splits in the order of SPLITS; every:
+    the same three without classes, int64 (3, 3), which is less than their sum where clips are of several;
     shards of each split; raw pixels in bytes of whole windows, and of each tick once (the two layouts of a store); seconds between
     ticks, and from a window's first to its last tick."""
 
     clips: I64
     before: I64
     after: I64
+    every: I64
     shards: tuple[int, int, int]
     raw_bytes: int
     raw_bytes_once: int
@@ -39,8 +42,9 @@ class Summary:
 class Plan:
     """All rows of a store that is yet to be built.
 
-    labels, n_ticks, base_counts, counts   int64, one for each clip: class index, ticks (0 = gives no rows), windows before and
-                                           after balancing; splits: the clips' splits
+    members                                the clips' classes
+    n_ticks, base_counts, counts           int64, one for each clip: ticks (0 = gives no rows), windows before and after balancing;
+                                           splits: the clips' splits
     class_weight                           float32 (classes,), from the training windows after balancing
     shards                                 split after split in the order of SPLITS, index ascending
     """
@@ -49,7 +53,7 @@ class Plan:
     classes: tuple[str, ...]
     clips: tuple[Clip, ...]
     splits: tuple[str, ...]
-    labels: I64
+    members: Members
     n_ticks: I64
     base_counts: I64
     counts: I64
@@ -116,12 +120,15 @@ class Plan:
 
     def summary(self) -> Summary:
         """Clips and windows of each split and class, sizes and spans."""
-        cell = np.array([SPLITS.index(s) for s in self.splits], dtype=np.int64) * len(self.classes) + self.labels
+        of = self.members.clip
+        cell = np.array([SPLITS.index(s) for s in self.splits], dtype=np.int64)[of] * len(self.classes) + self.members.label
+        splits = [np.array(self.splits, dtype="U5") == split for split in SPLITS]
         interval_s = float(self.pipeline.frame.interval_ns) / 1e9
         return Summary(
             clips=self._table(cell, np.ones_like(cell)),
-            before=self._table(cell, self.base_counts),
-            after=self._table(cell, self.counts),
+            before=self._table(cell, self.base_counts[of]),
+            after=self._table(cell, self.counts[of]),
+            every=np.array([[some[mine].sum() for mine in splits] for some in (np.ones_like(self.counts), self.base_counts, self.counts)]),
             shards=(self.layout.n_shards("train"), self.layout.n_shards("val"), self.layout.n_shards("test")),
             raw_bytes=sum(self.layout.rows) * self.layout.window_bytes,
             raw_bytes_once=int(self.n_ticks[self.counts > 0].sum()) * self.layout.height * self.layout.width * 3,
@@ -146,12 +153,12 @@ def make(clips: Sequence[Clip], classes: Sequence[str], n_ticks: I64, pipeline: 
     names decide: no pixel, no machine, no folder. Raises ValueError for a label that is no class.
     """
     require(len(clips) == len(n_ticks), f"{len(clips)} clips, ticks of {len(n_ticks)}")
-    number = {name: i for i, name in enumerate(classes)}
-    strange = next((clip for clip in clips if clip.label not in number), None)
+    known = set(classes)
+    strange = next((clip for clip in clips if not known.issuperset(clip.names)), None)
     require(strange is None, f"clip {strange.id if strange else ''!r} has a label that is no class")
-    labels = np.array([number[clip.label] for clip in clips], dtype=np.int64)
+    members = Members.of((clip.names for clip in clips), classes)
     splits = assign_splits(clips, pipeline.split, pipeline.seed)
-    base, counts = count_windows(labels, np.asarray(n_ticks, dtype=np.int64), splits, pipeline)
+    base, counts = count_windows(members, np.asarray(n_ticks, dtype=np.int64), splits, pipeline)
     split_of_clip = np.array(splits, dtype="U5")
     shards: list[Shard] = []
     rows, ticks = [], []
@@ -159,22 +166,22 @@ def make(clips: Sequence[Clip], classes: Sequence[str], n_ticks: I64, pipeline: 
     units = counts if whole else np.asarray(n_ticks, dtype=np.int64)
     per_shard = pipeline.store.windows_per_shard * (1 if whole else pipeline.window.size)  # a shard of about the same size
     for split in SPLITS:
-        members = np.flatnonzero((split_of_clip == split) & (counts > 0))
-        rows.append(int(counts[members].sum()))
-        ticks.append(int(units[members].sum()))
-        shards += _fill(_order(_shuffled(members, pipeline.seed, split), units, per_shard), units, split, per_shard)
+        here = np.flatnonzero((split_of_clip == split) & (counts > 0))
+        rows.append(int(counts[here].sum()))
+        ticks.append(int(units[here].sum()))
+        shards += _fill(_order(_shuffled(here, pipeline.seed, split), units, per_shard), units, split, per_shard)
     return Plan(
         pipeline=pipeline,
         classes=tuple(classes),
         clips=tuple(clips),
         splits=splits,
-        labels=labels,
+        members=members,
         n_ticks=np.asarray(n_ticks, dtype=np.int64),
         base_counts=base,
         counts=counts,
-        class_weight=class_weight(labels, counts, split_of_clip, len(classes)),
+        class_weight=class_weight(members, counts, split_of_clip, len(classes)),
         shards=tuple(shards),
-        layout=_layout(pipeline, axes, rows, ticks),
+        layout=_layout(pipeline, axes, rows, ticks, len(classes) if any(len(clip.names) > 1 for clip in clips) else 0),
     )
 
 
@@ -233,13 +240,30 @@ def _draw(name: str, edges: tuple[tuple[str, float], ...], seed: int) -> str:
     return next(split for split, edge in edges if value < edge)
 
 
-def class_weight(labels: I64, counts: I64, splits: NDArray[np.str_], n_classes: int) -> F32:
+def class_weight(members: Members, counts: I64, splits: NDArray[np.str_], n_classes: int) -> F32:
     """Loss weight of each class, float32 (classes,), from the windows of its training clips; six decimals, as attributes say them."""
-    trained = splits == "train"
-    return balance.class_weight(np.repeat(labels[trained], counts[trained]), n_classes).astype(np.float64).round(6).astype(np.float32)
+    return _rounded(balance.class_weight(members.repeated(np.where(splits == "train", counts, 0)), n_classes))
 
 
-def count_windows(labels: I64, n_ticks: I64, splits: Iterable[str], pipeline: Pipeline) -> tuple[I64, I64]:
+def positive_weight(members: Members, counts: I64, splits: NDArray[np.str_], n_classes: int) -> F32:
+    """Weight of each class's positives, float32 (classes,), from the training windows; six decimals, as attributes say them."""
+    trained = np.where(splits == "train", counts, 0)
+    return _rounded(balance.positive_weight(members.repeated(trained), int(trained.sum()), n_classes))
+
+
+def weights(members: Members, counts: I64, splits: NDArray[np.str_], n_classes: int, *, several: bool) -> dict[str, list[float]]:
+    """The store's attributes class_weight and, where windows may be of several classes, positive_weight."""
+    found = {"class_weight": class_weight(members, counts, splits, n_classes)}
+    if several:
+        found["positive_weight"] = positive_weight(members, counts, splits, n_classes)
+    return {name: [round(float(w), 6) for w in values] for name, values in found.items()}
+
+
+def _rounded(weights: F32) -> F32:
+    return weights.astype(np.float64).round(6).astype(np.float32)
+
+
+def count_windows(members: Members, n_ticks: I64, splits: Iterable[str], pipeline: Pipeline) -> tuple[I64, I64]:
     """Windows of each clip before and after balancing; only training windows around hotspots are balanced."""
     window = pipeline.window
     of_clip = np.array(list(splits), dtype="U5")
@@ -254,7 +278,7 @@ def count_windows(labels: I64, n_ticks: I64, splits: Iterable[str], pipeline: Pi
     if window.placement == "hotspot":
         table, mine = pipeline.balance, of_clip == "train"
         counts[mine] = balance.window_counts(
-            labels[mine], most[mine], per_clip=window.per_clip, method=table.method, max_factor=table.max_factor
+            members.where(mine), most[mine], per_clip=window.per_clip, method=table.method, max_factor=table.max_factor
         )
     return base, counts
 
@@ -297,7 +321,7 @@ def _fill(order: I64, counts: I64, split: str, per_shard: int) -> list[Shard]:
     return [Shard(split, i, pieces[bounds[i] : bounds[i + 1]]) for i in range(len(opens))]
 
 
-def _layout(pipeline: Pipeline, axes: tuple[str, ...], rows: list[int], ticks: list[int]) -> Layout:
+def _layout(pipeline: Pipeline, axes: tuple[str, ...], rows: list[int], ticks: list[int], label_classes: int) -> Layout:
     train, val, test = ticks if pipeline.store.layout == "frames" else (0, 0, 0)
     return Layout(
         size=pipeline.window.size,
@@ -312,4 +336,5 @@ def _layout(pipeline: Pipeline, axes: tuple[str, ...], rows: list[int], ticks: l
         ticks=(train, val, test),
         quality=pipeline.store.jpeg_quality if pipeline.store.codec == "jpeg" else 0,
         ticks_per_shard=pipeline.store.windows_per_shard * pipeline.window.size if pipeline.store.layout == "frames" else 0,
+        label_classes=label_classes,
     )

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from . import __version__, manifest, plan, probe, store
 from .layout import FORMAT_VERSION
 from .pipeline import Pipeline, fingerprint
@@ -98,7 +100,7 @@ def plan_build(source: str | Path, pipeline: Pipeline, options: BuildOptions = D
 
     Raises ManifestError where the whole manifest cannot be used. Rows at fault are listed in the result.
     """
-    listed = with_limit(manifest.read(source), options.limit)
+    listed = with_limit(manifest.read(source, pipeline.label.separator), options.limit)
     jobs = options.jobs or cpus()
     progress.stage("probing", len(listed.clips))
     cache = probe.Cache(str(options.cache or default_cache()))
@@ -118,7 +120,7 @@ def attributes(planned: Planned) -> dict[str, Any]:
         "plan_digest": made.digest(),
         "manifest": Path(planned.manifest.path).name,
         "classes": list(made.classes),
-        "class_weight": [round(float(w), 6) for w in made.class_weight],
+        **plan.weights(made.members, made.counts, np.array(made.splits), len(made.classes), several=made.layout.label_classes > 0),
         "axes": list(made.layout.axes),
         "faults": [
             {"row": f.row, "line": f.line, "video": f.video, "label": f.label, "kind": f.kind, "message": f.message, "warning": f.warning}

@@ -28,12 +28,12 @@ MEGABYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One clip as a block needs it: number in `clips/`, split, label's number, loss weight, windows planned, ticks planned."""
+    """One clip as a block needs it: number in `clips/`, split, numbers of its labels, loss weight, windows planned, ticks planned."""
 
     number: int
     clip: Clip
     split: str
-    label: int
+    labels: tuple[int, ...]
     weight: float
     count: int
     n_ticks: int
@@ -120,9 +120,13 @@ class _Desk:
         if outcome.error:
             sheet.wipe(rows)
         whole = self._task.layout.kind == "windows"
-        told = {"label": work.label, "clip": work.number, "weight": work.weight} if whole else {"tick_clip": work.number}
+        told = {"clip": work.number, "weight": work.weight} if whole else {"tick_clip": work.number}
         for name, value in told.items():
             sheet.columns[name][rows] = value
+        if "labels" in sheet.columns:
+            sheet.columns["labels"][rows, list(work.labels)] = True
+        elif whole:
+            sheet.columns["label"][rows] = work.labels[0]
         sheet.outcomes.append(outcome)
         sheet.left -= place.piece.count
         if not sheet.left:

@@ -144,6 +144,12 @@ class Store:
         """Class names; a label is an index into them."""
         return list(self.attrs["classes"])
 
+    def label(self, split: str, row: int) -> str:
+        """The label of one window in words, several with ", " between."""
+        columns = self[split].columns
+        numbers = np.flatnonzero(columns["labels"][row]) if self.layout.label_classes else [columns["label"][row]]
+        return ", ".join(self.classes[int(k)] for k in numbers)
+
     @property
     def pipeline(self) -> dict[str, Any]:
         """The resolved recipe of the build, table by table."""
@@ -207,8 +213,8 @@ class WindowColumns(Mapping[str, NDArray[Any]]):
 class SplitReader:
     """The windows of one split.
 
-    columns   name -> array of all rows: time_ns, source_ns i64 (N,L), clamped bool (N,L), label i16, clip i32, center_ns i64,
-              weight f32, ok bool, digest u64 (N,), and with sensors imu f32 (N,L,M), imu_ok bool (N,L)
+    columns   name -> array of all rows: time_ns, source_ns i64 (N,L), clamped bool (N,L), label i16 (or labels bool (N,C)),
+              clip i32, center_ns i64, weight f32, ok bool, digest u64 (N,), and with sensors imu f32 (N,L,M), imu_ok bool (N,L)
     ticks     where the store holds each tick once, the arrays of all its ticks: time_ns, source_ns i64, tick_clip i32, tick_ok bool,
               energy f32, tick_digest u64 (T,), and with sensors imu f32 (T,M), imu_ok bool (T,); `columns` then has index i64 (N,L)
     May be pickled and forked; threads may share one.

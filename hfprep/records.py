@@ -39,6 +39,7 @@ class Clip:
     start_ns        from the video's first presented frame
     end_ns          half-open end, or None for the whole video
     imu_offset_ns   video time = sensor time + offset
+    label, labels   the class as text; where a cell names several, their names, and label has the separator between them
     extra           further manifest columns, (name, text) pairs, carried into `clips/`
     fps             (from extra) frames a second where `video` is a folder of numbered pictures, as text
     """
@@ -55,6 +56,12 @@ class Clip:
     imu: str = ""
     imu_offset_ns: int = 0
     extra: tuple[tuple[str, str], ...] = ()
+    labels: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its classes."""
+        return self.labels or (self.label,)
 
     @property
     def fps(self) -> str:

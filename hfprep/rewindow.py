@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from . import arrays, hotspot, pipeline, plan, windows
 from .errors import StoreError, UsageError
-from .index import spans, window_columns
+from .index import members, spans, window_columns
+from .labels import Members
 from .layout import Layout
 from .pipeline import Pipeline
 from .reader import Store, open_store
@@ -62,7 +63,7 @@ def rewindow(path: str | os.PathLike[str], out: str | os.PathLike[str], override
         **old.attrs,
         "pipeline": recipe.model_dump(mode="json"),
         "fingerprint": pipeline.fingerprint(recipe),
-        "class_weight": [round(float(w), 6) for w in made.class_weight()],
+        **made.weights(old.layout),
         "layout": layout.dump(),
         "rewindowed": {"from": old.folder.name, "changed": changed},
     }
@@ -101,11 +102,11 @@ def _recipe(old: Store, overrides: tuple[str, ...]) -> tuple[Pipeline, list[str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Windows:
-    """Counts and centres of every clip's windows by a recipe; labels, base and counts (C,) per clip, centers where it has ticks."""
+    """Counts and centres of every clip's windows by a recipe; members: its classes, base and counts (C,), centers where it has ticks."""
 
     split: NDArray[Any]
     classes: int
-    labels: I64
+    members: Members
     base: I64
     counts: I64
     centers: dict[int, tuple[int, ...]]
@@ -115,10 +116,9 @@ class _Windows:
     @classmethod
     def of(cls, old: Store, recipe: Pipeline) -> _Windows:
         clips = {name: np.array(old.clips[name]) for name in ("split", "label", "first_tick", "n_ticks", "hotspot_ns", "hotspot_score")}
-        number = {name: k for k, name in enumerate(old.classes)}
-        labels = np.array([number[name] for name in clips["label"]], np.int64)
+        of = members(clips["label"], old.attrs, old.layout)
         n_ticks = np.where(clips["first_tick"] >= 0, clips["n_ticks"], 0)
-        base, counts = plan.count_windows(labels, n_ticks, clips["split"].tolist(), recipe)
+        base, counts = plan.count_windows(of, n_ticks, clips["split"].tolist(), recipe)
         centers: dict[int, tuple[int, ...]] = {}
         for split in SPLITS:
             ticks = {name: old[split].ticks[name] for name in ("time_ns", "tick_ok", "energy")}
@@ -135,16 +135,16 @@ class _Windows:
                     clips["hotspot_ns"][clip], clips["hotspot_score"][clip] = -1, np.nan
                 placed = windows.centers(int(n_ticks[clip]), spot, recipe.window, split, int(counts[clip]))
                 centers[clip] = tuple(placed.tolist())
-        return cls(clips["split"], len(number), labels, base, counts, centers, clips["hotspot_ns"], clips["hotspot_score"])
+        return cls(clips["split"], len(old.classes), of, base, counts, centers, clips["hotspot_ns"], clips["hotspot_score"])
 
     def rows(self) -> tuple[int, int, int]:
         """Windows of each split."""
         train, val, test = (int(self.counts[self.split == split].sum()) for split in SPLITS)
         return train, val, test
 
-    def class_weight(self) -> NDArray[np.float32]:
-        """Loss weight of each class."""
-        return plan.class_weight(self.labels, self.counts, self.split, self.classes)
+    def weights(self, layout: Layout) -> dict[str, list[float]]:
+        """The attributes of a loss's weights."""
+        return plan.weights(self.members, self.counts, self.split, self.classes, several=layout.label_classes > 0)
 
 
 def _hotspot(old: Store, recipe: Pipeline, split: str, clip: int, energy: NDArray[np.float32]) -> Hotspot:
@@ -170,7 +170,7 @@ def _files(old: Store, layout: Layout, made: _Windows, attrs: dict[str, Any]) ->
         files |= arrays.clip_files(name, values)
     for split in SPLITS:
         ticks = {name: old[split].ticks[name] for name in ("time_ns", "tick_ok", "tick_digest")}
-        found = window_columns(layout, spans(split, clips, old.classes, attrs["class_weight"]), made.centers, ticks)
+        found = window_columns(layout, spans(split, clips, attrs, layout), made.centers, ticks)
         for spec in layout.window_columns(split):
             files[f"{split}/{spec.name}/zarr.json"] = arrays.column_json(spec)
             files |= arrays.column_chunks(split, spec, 0, found[spec.name].astype(spec.dtype))

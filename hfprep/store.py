@@ -231,7 +231,7 @@ def _put_windows(folder: Path, layout: Layout, centers: dict[int, tuple[int, ...
     clips = {name: read_array(folder, f"clips/{name}") for name in ("split", "label", "first_tick", "n_ticks", "n_windows")}
     for split in SPLITS:
         ticks = {name: read_array(folder, f"{split}/{name}") for name in ("time_ns", "tick_ok", "tick_digest")}
-        found = window_columns(layout, spans(split, clips, attrs["classes"], attrs["class_weight"]), centers, ticks)
+        found = window_columns(layout, spans(split, clips, attrs, layout), centers, ticks)
         for spec in layout.window_columns(split):
             for key, chunk in arrays.column_chunks(split, spec, 0, found[spec.name].astype(spec.dtype)).items():
                 _put(folder, key, [chunk])

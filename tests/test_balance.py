@@ -10,13 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hfprep import balance
+from hfprep.labels import Members
 
 CLIPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 60)), max_size=40)
 
 
 def counts(labels: list[int], capacity: list[int], per_clip: int = 8, method: str = "full", max_factor: float = 8.0) -> list[int]:
     got = balance.window_counts(
-        np.array(labels, dtype=np.int64), np.array(capacity, dtype=np.int64), per_clip=per_clip, method=method, max_factor=max_factor
+        Members.single(np.array(labels, dtype=np.int64)),
+        np.array(capacity, dtype=np.int64),
+        per_clip=per_clip,
+        method=method,
+        max_factor=max_factor,
     )
     return [int(c) for c in got]
 

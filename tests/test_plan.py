@@ -91,7 +91,7 @@ def test_counts(rows: list[tuple[str, str, int]], table: dict[str, object]) -> N
     for k, (label, given_split, n) in enumerate(rows):
         split = p.splits[k]
         assert split == given_split or not given_split
-        assert p.classes[p.labels[k]] == label
+        assert [p.classes[n] for n in p.members.label[p.members.clip == k]] == [label]
         assert p.base_counts[k] == windows.base_count(n, window, split)
         assert p.base_counts[k] <= p.counts[k] <= windows.capacity(n, window, split)
         if split != "train" or window.placement == "cover" or p.pipeline.balance.method == "none":

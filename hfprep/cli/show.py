@@ -140,7 +140,7 @@ def windows_table(plan: Plan) -> Table:
     for name, *numbers in rows:
         table.add_row(Text(visible(name)), *map(str, numbers))
     if len(rows) > 1:
-        totals = [sum(int(row[k]) for row in rows) for k in range(1, 6)]
+        clips, before, after = told.every
         table.add_section()
-        table.add_row("all", *map(str, totals))
+        table.add_row("all", *map(str, (clips.sum(), before[train], *after)))
     return table

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
+from ..index import members
 from ..layout import Layout
 from ..records import SPLITS
 from ..store import BuildingState, Store, building_state, open_store, size_bytes
@@ -27,9 +28,10 @@ def facts(path: str | os.PathLike[str]) -> dict[str, Any]:
     """All that `inspect` says of a store, as values that JSON knows (no NaN, no arrays).
 
     Of a finished store: store, status "complete", format_version, manifest, fingerprint, versions, pipeline, layout, sizes, splits,
-    classes, sources, clamped, repeated, hotspots, sensors (None without), quarantine, partial, notes. Shares lie in 0..1, sizes in
-    bytes, spans in seconds, and sizes.ratio is stored / raw. Of an unfinished one: store, status "building", format_version,
-    manifest, fingerprint, versions, pipeline, layout, shards (written and total a split) and command, which continues the build.
+    classes, labels (None: one a window), sources, clamped, repeated, hotspots, sensors (None without), quarantine, partial, notes.
+    Shares lie in 0..1, sizes in bytes, spans in seconds, and sizes.ratio is stored / raw. Of an unfinished one: store, status
+    "building", format_version, manifest, fingerprint, versions, pipeline, layout, shards (written and total a split) and command,
+    which continues the build.
 
     Raises StoreError where the path is no store of a format that this hfprep knows, or a column cannot be read.
     """
@@ -96,6 +98,7 @@ def _finished(store: Store) -> dict[str, Any]:
         "sizes": {"stored_bytes": stored, "raw_bytes": raw, "ratio": stored / raw if raw else None},
         "splits": {split: _split(store, split, good[split], clip[split]) for split in SPLITS},
         "classes": _classes(store, good, clip),
+        "labels": _several(store, good),
         "sources": _sources(store),
         "loss": _loss(store),
         "clamped": _clamped(store, good),
@@ -138,7 +141,7 @@ def _classes(store: Store, good: dict[str, NDArray[np.bool_]], clip: dict[str, N
     before = _unbalanced(store)
     rows = []
     for number, name in enumerate(store.classes):
-        here = {split: store[split].columns["label"][good[split]] == number for split in SPLITS}
+        here = {split: _of_class(store, split, number)[good[split]] for split in SPLITS}
         rows.append(
             {
                 "label": name,
@@ -151,12 +154,29 @@ def _classes(store: Store, good: dict[str, NDArray[np.bool_]], clip: dict[str, N
     return rows
 
 
+def _of_class(store: Store, split: str, number: int) -> NDArray[np.bool_]:
+    """Which windows of a split are of a class."""
+    columns = store[split].columns
+    return np.asarray(columns["labels"][:, number] if store.layout.label_classes else columns["label"] == number, bool)
+
+
+def _several(store: Store, good: dict[str, NDArray[np.bool_]]) -> dict[str, Any] | None:
+    """Of a store whose windows may be of several classes: how many they have; None: one each."""
+    if not store.layout.label_classes:
+        return None
+    counts = np.concatenate([store[split].columns["labels"][good[split]].sum(axis=1) for split in SPLITS])
+    many = {"mean": float(counts.mean()), "most": int(counts.max())} if len(counts) else {"mean": None, "most": None}
+    return {**many, "windows": int(np.count_nonzero(counts > 1)), "positive_weight": list(store.attrs.get("positive_weight", []))}
+
+
 def _unbalanced(store: Store) -> Counter[str] | None:
     if "n_windows_unbalanced" not in store.clips:
         return None
     counts: Counter[str] = Counter()
-    for split, label, n in zip(*(store.clips[name] for name in ("split", "label", "n_windows_unbalanced")), strict=True):
-        counts[str(label)] += int(n) if split == "train" else 0
+    windows = np.where(store.clips["split"] == "train", store.clips["n_windows_unbalanced"], 0)
+    of = members(store.clips["label"], store.attrs, store.layout)
+    for number, n in zip(of.label.tolist(), windows[of.clip].tolist()):
+        counts[store.classes[number]] += n
     return counts
 
 

@@ -29,7 +29,7 @@ def window(store: Store, split: str, row: int) -> Strip:
     table = {name: str(store.clips[name][clip]) for name in ("id", "video", "error")}
     span = sizes(layout, store.attrs)
     return Strip(
-        title=f"{store.classes[int(read['label'][0])]} · clip {table['id']} · {split}:{row}",
+        title=f"{store.label(split, row)} · clip {table['id']} · {split}:{row}",
         subtitle=(
             f"{layout.size} frames, {span['interval_ms']:g} ms apart, {span['span_s']:g} s from first to last · "
             f"centre at {milliseconds(int(read['center_ns'][0]))} ms · {table['video']}"

@@ -68,6 +68,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("size", f"{size(sizes['stored_bytes'])} stored of {size(sizes['raw_bytes'])} pixels{ratio}, codec {layout['codec']}, "
                  + ("each tick once (layout frames)" if layout["layout"] == "frames"
                     else f"{_count(layout['windows_per_shard'], 'window')} a shard")),
+        ("labels", _several(facts["labels"])),
         ("loss", _loss(facts["loss"])),
         ("sources", _sources(facts["sources"])),
         ("clamped", f"{percent(clamped['share'])} of frames repeat a clip's end, in {_count(clamped['windows'], 'window')}"),
@@ -84,6 +85,13 @@ def _loss(loss: dict[str, Any] | None) -> str:
     if loss is None or loss["psnr_mean_db"] is None:
         return ""
     return f"JPEG, quality {loss['quality']}: PSNR {loss['psnr_mean_db']:.1f} dB on average, {loss['psnr_min_db']:.1f} dB at least"
+
+
+def _several(labels: dict[str, Any] | None) -> str:
+    if labels is None or labels["mean"] is None:
+        return ""
+    more = f"{_count(labels['windows'], 'window')} with more than one"
+    return f"several a window: {labels['mean']:.3g} on average, at most {labels['most']}; {more}"
 
 
 def _window(layout: dict[str, Any]) -> str:
