@@ -123,11 +123,11 @@ class Pipeline(Table):
 
     seed: int = Field(0, ge=0)
     frame: Frame = Frame()
-    label: Label = Label()
     window: Window = Window()
     hotspot: HotspotTable = HotspotTable()
     balance: Balance = Balance()
     split: Split = Split()
+    label: Label = Label()
     imu: Imu = Imu()
     store: Store = Store()
 

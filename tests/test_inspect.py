@@ -130,7 +130,7 @@ def test_json_is_complete_and_plain(made: Made, found: dict[str, Any]) -> None:
     assert json.loads(result.stdout) == found
     assert list(found) == [
         "store", "status", "format_version", "manifest", "fingerprint", "versions", "pipeline", "layout", "sizes", "splits", "classes",
-        "sources", "loss", "clamped", "repeated", "hotspots", "sensors", "quarantine", "partial", "notes",
+        "labels", "sources", "loss", "clamped", "repeated", "hotspots", "sensors", "quarantine", "partial", "notes",
     ]  # fmt: skip
     assert result.return_value == 0
     assert found["versions"] == made.attrs["versions"]
