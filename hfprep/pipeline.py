@@ -67,6 +67,7 @@ class HotspotTable(Table):
     """`[hotspot]`: how the action is found."""
 
     method: Literal["motion", "center"] = "motion"
+    camera: bool = False
 
 
 class Balance(Table):

@@ -247,9 +247,9 @@ def _hotspot(
     if len(ticks) * geometry.height * geometry.width * 3 <= pipeline.store.clip_budget_mb * MEGABYTE:
         frames = decode.frames(timeline, ticks, geometry)
         if pipeline.hotspot.method != "center" and frames.ok.any():
-            center, energy = action.in_frames(frames, size)
+            center, energy = action.in_frames(frames, size, pipeline.hotspot.camera)
         return center, energy, frames, frames.ok
-    found, energy, ok = action.in_file(timeline, shown, geometry, size)
+    found, energy, ok = action.in_file(timeline, shown, geometry, size, pipeline.hotspot.camera)
     return (center, None, None, ok) if pipeline.hotspot.method == "center" else (found, energy, None, ok)
 
 
