@@ -20,6 +20,7 @@ TICKS, SIZE, SIDE = 100, 16, 80
 NUISANCES = ("none", "pan", "shake", "zoom", "flicker", "second mover")
 TARGETS = {"none": 0.95}
 NUISANCE_TARGET = 0.9
+SHARE_TARGET = 0.75  # of all windows, in which the stride between them counts too
 
 
 def clip(generator: np.random.Generator, nuisance: str) -> tuple[NDArray[np.uint8], int, int]:
@@ -78,7 +79,7 @@ ROWS = ("from the start", "centre", "plain difference", "motion", "camera taken 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clips", type=int, default=40, help="clips of each kind")
-    parser.add_argument("--seed", type=int, default=1000, help="first seed; the constants were chosen on seeds below 1000")
+    parser.add_argument("--seed", type=int, default=1000, help="first seed; those below 1000 are for trials")
     chosen = parser.parse_args()
     missed = []
     print(f"{'nuisance':14}{'method':20}{'hit':>6}{'all windows':>13}{'median ticks off':>18}")
@@ -97,6 +98,8 @@ def main() -> int:
             target = TARGETS.get(nuisance, NUISANCE_TARGET)
             if name == "camera taken out" and np.mean(hits) < target:
                 missed.append(f"{nuisance}: {np.mean(hits):.2f}, wanted {target}")
+            if name == "camera taken out" and np.mean(shares) < SHARE_TARGET:
+                missed.append(f"{nuisance}, all windows: {np.mean(shares):.2f}, wanted {SHARE_TARGET}")
     if missed:
         print("missed: " + "; ".join(missed), file=sys.stderr)
     return bool(missed)
