@@ -2,8 +2,8 @@
 
 usage: python benchmarks/read.py [--store STORE] [--windows 160] [--rounds 5] [--batch 16] [--only NAME ...] [--folder DIR]
 
-All readers run in this process, one after the other in every round, so that a busy machine slows them alike; a row is the median
-of its rounds. Each gives shuffled batches, uint8 (B,K,H,W,3), from a warm page cache; what it gives is compared with the windows
+All readers run in this process, one after the other in every round, in an order drawn anew, so that a busy machine slows them alike;
+a row is the median of its rounds. Each gives shuffled batches, uint8 (B,K,H,W,3), from a warm page cache; what it gives is compared with the windows
 once. "cpu" is the same share by CPU seconds, which a busy machine disturbs less. Peers come with: pip install 'hfprep[bench]'.
 Windows are drawn (moving shapes on a textured ground with sensor noise) or taken from a finished store.
 """
@@ -117,6 +117,25 @@ def hfprep(codec: str, kind: str = "windows", workers: int | None = None) -> Cal
         turn = Order(list(range(len(windows))))
         batched = loader(data, batch, sampler=turn, workers=workers or 0)  # its workers live on from round to round
         return epoch if workers is None else loaded
+
+    return prepare
+
+
+def reader(codec: str, kind: str = "windows") -> Callable[[Path, np.ndarray, int], Epoch]:
+    """`read(rows, out)` of the reader alone, into a reused batch: what the plain memcpy does, from a store."""
+
+    def prepare(folder: Path, windows: np.ndarray, batch: int) -> Epoch:
+        path = folder / f"{kind}-{codec}.zarr"
+        if not path.exists():
+            write_store(path, windows, codec, kind)
+        train = store.open_store(path)["train"]
+        out = np.empty((batch, *windows.shape[1:]), np.uint8)
+
+        def epoch(order: np.ndarray) -> Iterator[Any]:
+            for rows in batches(order, batch):
+                yield train.read(rows, out[: len(rows)])["frames"], rows
+
+        return epoch
 
     return prepare
 
@@ -327,6 +346,10 @@ def collate(tensors: list[torch.Tensor]) -> np.ndarray:
 
 READERS: dict[str, tuple[str, Callable[[Path, np.ndarray, int], Epoch]]] = {  # name -> (package it needs, how to prepare it)
     "memcpy": ("", memcpy),
+    "hfprep reader, windows raw": ("", reader("raw")),
+    "hfprep reader, windows lz4": ("", reader("lz4")),
+    "hfprep reader, frames raw": ("", reader("raw", "frames")),
+    "hfprep reader, frames lz4": ("", reader("lz4", "frames")),
     "hfprep windows raw": ("", hfprep("raw")),
     "hfprep windows lz4": ("", hfprep("lz4")),
     "hfprep windows zstd": ("", hfprep("zstd")),
@@ -399,7 +422,8 @@ def measure(windows: np.ndarray, folder: Path, names: list[str], rounds: int, ba
     rng = np.random.default_rng(1)
     for turn in range(rounds + 1):  # the first one warms up and checks
         order = rng.permutation(len(windows))
-        for name, epoch in ready.items():
+        for name in rng.permutation(list(ready)).tolist():  # whoever comes before leaves the caches in its own state
+            epoch = ready[name]
             gc.collect()
             seen, clock, cpu = 0, time.perf_counter(), cpu_seconds()
             for frames, rows in epoch(order):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +22,7 @@ except ImportError:
     raise UsageError("training needs torch, which is not installed", remedy="pip install 'hfprep[train]'", kind="no_torch") from None
 
 from . import samplers
-from .buffers import Buffers
+from .buffers import Buffers, Slabs
 from .passes import Batch as Batch
 from .passes import Loader, packed
 
@@ -179,7 +180,7 @@ def loader(
 
     shuffle   None: only train, and only without a sampler
     seed      of the order; each pass over the loader is an epoch with an order of its own
-    workers   processes that read; 0 reads in this one, which is the fastest for raw and lz4 stores on a local disk
+    workers   processes that read, into shared memory that they use again; 0 reads in this one
     sampler   "weighted", "clips" (per_clip windows of each clip), "shards", an object of hfprep.samplers, which knows its own batch,
               or anything that gives one index after another
     drop_last full batches only, else every row once: training gives every rank the same number of batches (`ends` "share"),
@@ -200,6 +201,9 @@ def loader(
         order = _named(sampler, dataset, batch, per_clip, common)
     elif not isinstance(sampler, samplers.Batches):
         order = BatchSampler(sampler, batch, drop_last)
+    window_bytes = dataset.t * math.prod(dataset.store.layout.window_shape[1:])
+    size = (order.batch if isinstance(order, samplers.Batches) else batch) * window_bytes
+    lends = workers > 0 and Slabs.fit(workers, size)
     return Loader(
         dataset,
         batch_size=None,  # the sampler gives lists of indexes: one list, one batch, nothing to collate
@@ -210,6 +214,7 @@ def loader(
         generator=torch.Generator().manual_seed(seed),
         persistent_workers=workers > 0,
         multiprocessing_context=start if workers else None,
+        worker_init_fn=Slabs(workers, size).install if lends else None,
     )
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, get_worker_info
 
+from .buffers import sent
 from .errors import UsageError
 from .samplers import Batches
 
@@ -87,7 +88,7 @@ def packed(batch: Any) -> Any:
     and up to 3 ms to pass on, and a batch has nine."""
     if not isinstance(batch, dict) or get_worker_info() is None:
         return batch
-    return {name: value if name == "frames" else value.numpy() for name, value in batch.items()}
+    return {name: sent(value) if name == "frames" else value.numpy() for name, value in batch.items()}
 
 
 def unpacked(batch: dict[str, Any]) -> Batch:
