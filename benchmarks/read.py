@@ -3,9 +3,9 @@
 usage: python benchmarks/read.py [--store STORE] [--windows 160] [--rounds 5] [--batch 16] [--only NAME ...] [--folder DIR]
 
 All readers run in this process, one after the other in every round, in an order drawn anew, so that a busy machine slows them alike;
-a row is the median of its rounds. Each gives shuffled batches, uint8 (B,K,H,W,3), from a warm page cache; what it gives is compared with the windows
-once. "cpu" is the same share by CPU seconds, which a busy machine disturbs less. Peers come with: pip install 'hfprep[bench]'.
-Windows are drawn (moving shapes on a textured ground with sensor noise) or taken from a finished store.
+a row is the median of its rounds. Each gives shuffled batches, uint8 (B,K,H,W,3), from a warm page cache; what it gives is compared
+with the windows once. "cpu" is the same share by CPU seconds, which a busy machine disturbs less. Peers come with: pip install
+'hfprep[bench]'. Windows are drawn (moving shapes on a textured ground with sensor noise) or taken from a finished store.
 """
 
 from __future__ import annotations
