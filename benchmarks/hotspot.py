@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfprep import camera, hotspot, windows
+from hfprep.records import Hotspot
 
 TICKS, SIZE, SIDE = 100, 16, 80
 NUISANCES = ("none", "pan", "shake", "zoom", "flicker", "second mover")
@@ -61,16 +62,16 @@ def overlaps(center: int, start: int, stop: int) -> bool:
     return 2 * (min(stop, first + SIZE) - max(start, first)) >= min(SIZE, stop - start)
 
 
-def row(name: str, luma: NDArray[np.float32]) -> int:
-    """The tick that a method names."""
+def row(name: str, luma: NDArray[np.float32]) -> Hotspot:
+    """What a method finds."""
     if name == "from the start":
-        return SIZE // 2
+        return Hotspot(SIZE // 2, 0.0)
     if name == "centre":
-        return TICKS // 2
+        return Hotspot(TICKS // 2, 0.0)
     if name == "plain difference":
         plain = np.abs(np.diff(luma, axis=0, prepend=luma[:1])).mean(axis=(1, 2))
-        return hotspot.find(plain.astype(np.float32), SIZE).tick
-    return hotspot.find((camera.energy if name == "camera taken out" else hotspot.motion_energy)(luma), SIZE).tick
+        return hotspot.find(plain.astype(np.float32), SIZE)
+    return hotspot.find((camera.energy if name == "camera taken out" else hotspot.motion_energy)(luma), SIZE)
 
 
 ROWS = ("from the start", "centre", "plain difference", "motion", "camera taken out")
@@ -89,8 +90,9 @@ def main() -> int:
         for name in ROWS:
             hits, shares, off = [], [], []
             for luma, (_, start, stop) in zip(lumas, clips, strict=True):
-                tick = row(name, luma)
-                centers = windows.place(TICKS, tick, size=SIZE, count=8, stride=0, max_clamped=0.25)
+                spot = row(name, luma)
+                tick = spot.tick
+                centers = windows.place(TICKS, tick, size=SIZE, count=8, stride=0, max_clamped=0.25, width=spot.width)
                 hits.append(overlaps(int(centers[0]), start, stop))
                 shares.append(np.mean([overlaps(int(c), start, stop) for c in centers]))
                 off.append(abs(tick - (start + stop - 1) / 2))

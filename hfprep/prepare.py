@@ -205,7 +205,7 @@ def _filled(work: Work, places: list[Place], desk: _Desk, task: Task) -> Iterato
         outcome = _judged(replace(outcome, hotspot_ns=int(ticks[spot.tick]), hotspot_score=spot.score), ok, pipeline)
         if outcome.error:
             raise ClipError(outcome.error, where=work.clip.video, kind=outcome.error_kind)
-    centers = windows.centers(len(ticks), None if spot is None else spot.tick, pipeline.window, work.split, work.count)
+    centers = windows.centers(len(ticks), spot, pipeline.window, work.split, work.count)
     if layout.kind == "windows":
         index, clamped = windows.clamp(centers, layout.size, len(ticks), layout.margin)
     else:

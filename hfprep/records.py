@@ -207,10 +207,14 @@ class Aligned:
 
 @dataclass(frozen=True, slots=True)
 class Hotspot:
-    """Where the action is: tick index, and score = 1 - mean/peak of the smoothed energy (0: flat, near 1: one sharp peak)."""
+    """Where the action is: tick index, and score = 1 - mean/peak of the smoothed energy (0: flat, near 1: one sharp peak).
+
+    width   ticks of the hot region around it, in which the energy is above half its peak; 0 where no energy was found
+    """
 
     tick: int
     score: float
+    width: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -128,9 +128,8 @@ class _Windows:
                     continue  # it failed when it was built: its windows stay empty
                 spot = None
                 if windows.needs_hotspot(recipe.window, split):
-                    found = _hotspot(old, recipe, split, clip, ticks["energy"][mine])
-                    spot, clips["hotspot_score"][clip] = found.tick, found.score
-                    clips["hotspot_ns"][clip] = ticks["time_ns"][mine][spot]
+                    spot = _hotspot(old, recipe, split, clip, ticks["energy"][mine])
+                    clips["hotspot_ns"][clip], clips["hotspot_score"][clip] = ticks["time_ns"][mine][spot.tick], spot.score
                 else:
                     clips["hotspot_ns"][clip], clips["hotspot_score"][clip] = -1, np.nan
                 placed = windows.centers(int(n_ticks[clip]), spot, recipe.window, split, int(counts[clip]))

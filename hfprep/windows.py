@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from .pipeline import Window
-from .records import I64, Bool
+from .records import I64, Bool, Hotspot
 
 
 def allowed(n_ticks: int, size: int, max_clamped: float) -> tuple[int, int]:
@@ -34,23 +34,39 @@ def _repeats(size: int, max_clamped: float) -> int:
     return int(Fraction(repr(float(max_clamped))) * size)
 
 
-def place(n_ticks: int, hotspot: int, *, size: int, count: int, stride: int, max_clamped: float) -> I64:
+def place(n_ticks: int, hotspot: int, *, size: int, count: int, stride: int, max_clamped: float, width: int = 0) -> I64:
     """Centres around a hotspot: int64 (min(count, number of allowed centres),), all different.
 
     The hotspot (moved to the nearest allowed centre) comes first, then the centres at whole strides from it, nearest first and
     the later one first of two at one distance; where these run out on both sides, the nearest centres not used yet.
-    stride 0 is automatic, max(1, min(size // 4, (n_ticks - size) // (count - 1))): clips of any length give the same number.
+    stride 0 is automatic, see `automatic`; width: ticks of the hot region around the hotspot, 0 where it is not known.
 
     >>> place(100, 50, size=16, count=5, stride=4, max_clamped=0.25).tolist()
     [50, 54, 46, 58, 42]
     """
     low, high = allowed(n_ticks, size, max_clamped)
     first = min(max(hotspot, low), high)
-    step = stride or (max(1, min(size // 4, (n_ticks - size) // (count - 1))) if count > 1 else 1)
+    step = stride or automatic(n_ticks, size, count, width)
     centers = np.arange(low, high + 1, dtype=np.int64)
     away = np.abs(centers - first)
     order = np.lexsort((centers < first, away, away % step != 0))
     return centers[order[: max(0, count)]]
+
+
+def automatic(n_ticks: int, size: int, count: int, width: int = 0) -> int:
+    """The stride that is chosen where none is given: max(1, min(size // 4, (n_ticks - size) // (count - 1), max(size, width) // count)).
+
+    A quarter of a window; shorter where the clip is, so that clips of any length give the same number; and so that all windows
+    still show the action: up to max(size, width) / 2 from its middle a window holds at least half of it, or is half filled by it.
+    width 0, where it is not known, sets no such bound.
+
+    >>> automatic(100, 16, 8), automatic(100, 16, 8, width=5), automatic(100, 16, 8, width=60), automatic(30, 16, 8, width=60)
+    (4, 2, 4, 2)
+    """
+    if count < 2:
+        return 1
+    reach = max(size, width) // count if width else size
+    return max(1, min(size // 4, (n_ticks - size) // (count - 1), reach))
 
 
 def cover(n_ticks: int, size: int, stride: int) -> I64:
@@ -120,7 +136,7 @@ def needs_hotspot(window: Window, split: str) -> bool:
     return _rule(window, split) == "hotspot"
 
 
-def centers(n_ticks: int, hotspot: int | None, window: Window, split: str, count: int) -> I64:
+def centers(n_ticks: int, hotspot: Hotspot | None, window: Window, split: str, count: int) -> I64:
     """The clip's window centres in row order, at most `count`, by the split's rule.
 
     Raises ValueError where that rule needs a hotspot and none is given.
@@ -132,7 +148,15 @@ def centers(n_ticks: int, hotspot: int | None, window: Window, split: str, count
         return quartiles(n_ticks, window.size, window.max_clamped)[:count]
     if hotspot is None:
         raise ValueError(f"windows of split {split!r} are placed around a hotspot, and none is given")
-    return place(n_ticks, hotspot, size=window.size, count=count, stride=window.stride, max_clamped=window.max_clamped)
+    return place(
+        n_ticks,
+        hotspot.tick,
+        size=window.size,
+        count=count,
+        stride=window.stride,
+        max_clamped=window.max_clamped,
+        width=hotspot.width,
+    )
 
 
 def _rule(window: Window, split: str) -> str:

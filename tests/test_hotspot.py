@@ -202,3 +202,28 @@ def test_ties_and_scores() -> None:
 def test_energy_that_is_none(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="energy"):
         hotspot.find(np.array(bad, dtype=np.float32), 4)
+
+
+@pytest.mark.parametrize("length", [1, 4, 12, 30])
+@pytest.mark.parametrize("start", [3, 40, 85])
+def test_width_is_how_long_the_action_lasts(length: int, start: int) -> None:
+    calm = np.full(120, 0.1, np.float32)
+    calm[start : start + length] = 1
+    got = hotspot.find(calm, 16)
+    # means over 5 ticks keep the edges where they are to half of it, and make of one tick what they average
+    assert abs(got.width - max(length, 1)) <= 4
+    assert start <= got.tick < start + length or length < 16
+
+
+def test_width_reaches_across_a_pause_but_not_to_another_action() -> None:
+    strong = np.zeros(100, np.float32)
+    strong[20:28], strong[29:38], strong[70:90] = 1, 1, 0.3  # a turn at tick 28; a weaker action later
+    assert 17 <= hotspot.find(strong, 16).width <= 20
+
+
+@settings(max_examples=60, deadline=None)
+@given(values=st.lists(st.floats(0, 100, width=32), min_size=1, max_size=60), size=st.integers(1, 40))
+def test_width_lies_within_the_clip(values: list[float], size: int) -> None:
+    got = hotspot.find(np.array(values, np.float32), size)
+    assert 0 <= got.width <= len(values)
+    assert (got.width == 0) == (max(values) == 0)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hfprep import windows
 from hfprep.pipeline import Window
+from hfprep.records import Hotspot
 
 LENGTHS = st.integers(1, 70)
 SIZES = st.integers(1, 40)
@@ -74,6 +75,26 @@ def test_automatic_stride() -> None:
     assert sorted(windows.place(18, 9, **args).tolist()) == list(range(6, 14))  # 2 // 7 = 0: at least one tick
     assert len(windows.place(9, 4, **args)) == 8  # shorter than a window
     assert windows.place(50, 20, size=16, count=1, stride=0, max_clamped=0.25).tolist() == [20]
+
+
+def test_automatic_stride_keeps_windows_on_the_action() -> None:
+    """An action of 12 ticks at 44 to 55: each of 8 windows of 16 shows at least half of it; at a quarter of a window some miss it."""
+    args = {"size": 16, "count": 8, "stride": 0, "max_clamped": 0.25}
+
+    def shown(center: int) -> int:
+        return max(0, min(56, center + 8) - max(44, center - 8))
+
+    assert min(shown(c) for c in windows.place(400, 50, width=12, **args).tolist()) >= 6
+    assert min(shown(c) for c in windows.place(400, 50, **args).tolist()) < 6
+
+
+@settings(max_examples=100, deadline=None)
+@given(n=LENGTHS, size=SIZES, count=st.integers(1, 90), width=st.integers(1, 400))
+def test_the_width_of_the_action_only_shortens_the_stride(n: int, size: int, count: int, width: int) -> None:
+    narrow, wide, unknown = (windows.automatic(n, size, count, w) for w in (width, width + count, 0))
+    assert 1 <= narrow <= wide <= unknown
+    assert narrow == 1 or narrow * count <= max(size, width), "all centres lie within the longer of window and action"
+    assert windows.automatic(n, size, count, max(size, width) * size) == unknown or count > size
 
 
 @settings(max_examples=60, deadline=None)
@@ -148,9 +169,9 @@ def test_planned_numbers_are_what_centers_gives(
     window = Window(size=size, placement=placement, eval=evaluation, stride=stride, per_clip=per_clip)
     most, base = windows.capacity(n, window, split), windows.base_count(n, window, split)
     assert 1 <= base <= most
-    assert len(set(windows.centers(n, n // 2, window, split, most).tolist())) == most
-    assert len(windows.centers(n, n // 2, window, split, most + 5)) == most
-    got = windows.centers(n, n // 2, window, split, base)
+    assert len(set(windows.centers(n, Hotspot(n // 2, 0.5, 3), window, split, most).tolist())) == most
+    assert len(windows.centers(n, Hotspot(n // 2, 0.5, 3), window, split, most + 5)) == most
+    got = windows.centers(n, Hotspot(n // 2, 0.5, 3), window, split, base)
     assert len(got) == base
     rule = placement if split == "train" else evaluation
     assert windows.needs_hotspot(window, split) == (rule == "hotspot")
