@@ -14,6 +14,7 @@ from pathlib import Path
 
 from . import pictures, tables
 from .errors import ManifestError
+from .pipeline import Label
 from .records import SPLITS
 
 MEDIA = {
@@ -23,6 +24,7 @@ MEDIA = {
 _SPLIT_FOLDERS = {**{s: s for s in SPLITS}, "training": "train", "valid": "val", "validation": "val", "testing": "test"}
 # UCF101: v_<class>_g<group>_c<clip>; the clips of a group are cut from one recording.
 _UCF = re.compile(r"v_(?P<label>.+)_(?P<group>g\d{2,3})_c\d{2,3}\Z", re.IGNORECASE)
+_SEPARATOR = Label().separator
 _NUMBERED = re.compile(r".*?(\d+)\Z")
 
 
@@ -90,6 +92,9 @@ def from_folder(folder: str | Path, manifest: str | Path, *, fps: str = "") -> F
             continue
         label, split = _label(parts[:-1])
         label = label.strip(tables.AROUND)  # as the manifest's reader does
+        if _SEPARATOR in label:
+            seen[f"names of classes with {_SEPARATOR}, which a manifest reads as several classes: left out, rename the folder"] += 1
+            continue
         if label.casefold() in _SPLIT_FOLDERS:
             seen[f"videos directly in a folder {label}: taken as a class of that name"] += 1
         ucf = _UCF.match(video.stem)

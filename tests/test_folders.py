@@ -115,6 +115,13 @@ def test_whatever_a_name_holds_the_manifest_gives_it_back_or_leaves_it_out(names
         assert all(label == Path(video).parent.name.strip(tables.AROUND) for video, label in found.items())
 
 
+def test_a_class_whose_name_a_manifest_would_split_is_left_out(tmp_path: Path) -> None:
+    touch(tmp_path, "set/run|jump/x.mp4", "set/sit/y.mp4")
+    made = folders.from_folder(tmp_path / "set", tmp_path / "m.csv")
+    assert [row[1] for row in made.rows] == ["sit"]
+    assert any("1 names of classes with |" in note and "rename" in note for note in made.notes)
+
+
 def test_names_that_are_no_text_are_left_out_and_counted(tmp_path: Path) -> None:
     touch(tmp_path, "set/a/x.mp4")
     os.close(os.open(os.fsencode(tmp_path / "set/a") + b"/\xff.mp4", os.O_CREAT))
