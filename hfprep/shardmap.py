@@ -89,7 +89,11 @@ class ShardMap:
         """Ticks of one shard, in any order."""
         shard = self._shard(index)
         if shard.rows is not None:
-            np.take(shard.rows, slots, axis=0, out=out, mode="clip")  # "raise" would go through a copy
+            first, n = int(slots[0]), len(slots)
+            if np.array_equal(slots, np.arange(first, first + n)):  # one large copy is up to twice as fast as many small ones
+                out[...] = shard.rows[first : first + n]
+            else:
+                np.take(shard.rows, slots, axis=0, out=out, mode="clip")  # "raise" would go through a copy
             return
         before = -1
         for position, slot in enumerate(slots.tolist()):
