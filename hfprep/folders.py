@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import io
 import os
 import re
 from collections import Counter
@@ -12,18 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import pictures, tables
+from . import listing, pictures, tables
 from .errors import ManifestError
 from .pipeline import Label
 from .records import SPLITS
 
-MEDIA = {
-    "mp4", "m4v", "mov", "avi", "mkv", "webm", "mpg", "mpeg", "ts", "mts", "m2ts", "wmv", "flv", "3gp", "ogv", "gif", "asf", "vob",
-    "mxf", "y4m",
-}  # fmt: skip
 _SPLIT_FOLDERS = {**{s: s for s in SPLITS}, "training": "train", "valid": "val", "validation": "val", "testing": "test"}
-# UCF101: v_<class>_g<group>_c<clip>; the clips of a group are cut from one recording.
-_UCF = re.compile(r"v_(?P<label>.+)_(?P<group>g\d{2,3})_c\d{2,3}\Z", re.IGNORECASE)
 _SEPARATOR = Label().separator
 _NUMBERED = re.compile(r".*?(\d+)\Z")
 
@@ -37,27 +28,11 @@ class FolderManifest:
 
     def text(self) -> str:
         """The manifest as CSV; columns that hold nothing are left out."""
-        names = ("video", "label", "split", "group", "fps")
-        used = [i for i in range(len(names)) if i < 2 or any(row[i] for row in self.rows)]
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([names[i] for i in used])
-        writer.writerows([[row[i] for i in used] for row in self.rows])
-        return out.getvalue()
+        return listing.text(("video", "label", "split", "group", "fps"), self.rows)
 
     def write(self, path: Path) -> None:
-        """Write the manifest, whole or not at all; raises ManifestError (permission, io_error)."""
-        path = path.resolve()  # a link stays a link
-        aside = path.with_name(f".{path.name}.new-{os.getpid()}")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            aside.write_text(self.text(), encoding="utf-8")
-            aside.replace(path)
-        except OSError as fault:
-            with contextlib.suppress(OSError):
-                aside.unlink()
-            what = f"cannot be written: {fault.strerror}"
-            raise ManifestError(what, where=str(path), remedy="give another place with -o", kind="io_error") from fault
+        """Write the manifest, whole or not at all; raises ManifestError (io_error)."""
+        listing.write(path, self.text())
 
 
 def from_folder(folder: str | Path, manifest: str | Path, *, fps: str = "") -> FolderManifest:
@@ -97,16 +72,9 @@ def from_folder(folder: str | Path, manifest: str | Path, *, fps: str = "") -> F
             continue
         if label.casefold() in _SPLIT_FOLDERS:
             seen[f"videos directly in a folder {label}: taken as a class of that name"] += 1
-        ucf = _UCF.match(video.stem)
-        group = f"{ucf['label']}_{ucf['group']}" if ucf else ""
-        written = os.path.relpath(video, base)
-        if written[0] in "~" + tables.AROUND:  # "~/" would be the home folder, a space would be lost
-            written = f"./{written}"
-        if written[-1] in tables.AROUND:
-            written = f"{written}/."
-        rows.append((written, label, split, group, fps if numbered else ""))
+        rows.append((listing.as_written(video, base), label, split, listing.ucf_group(video.stem), fps if numbered else ""))
     if not rows:
-        remedy = "; ".join(seen) or f"put each class' videos ({', '.join(sorted(MEDIA)[:6])}, ...) in a folder of its name"
+        remedy = "; ".join(seen) or f"put each class' videos ({', '.join(sorted(listing.MEDIA)[:6])}, ...) in a folder of its name"
         raise ManifestError("no videos in folders of classes", where=str(folder), remedy=remedy, kind="no_rows")
     return FolderManifest(tuple(rows), _notes(rows, seen))
 
@@ -122,14 +90,14 @@ def _videos(root: Path, seen: Counter[str]) -> Iterator[tuple[Path, bool]]:
         kinds = [name.rpartition(".")[2].casefold() if "." in name else "" for name in names]
         shots = [n for n, k in zip(names, kinds) if k in pictures.SUFFIXES]
         numbered = [n for n in shots if _NUMBERED.match(n.rpartition(".")[0])]
-        if len(numbered) > 1 and len(numbered) == len(shots) and not any(k in MEDIA for k in kinds) and Path(where) != root:
+        if len(numbered) > 1 and len(numbered) == len(shots) and not any(k in listing.MEDIA for k in kinds) and Path(where) != root:
             yield Path(where), True
         elif len(numbered) > 1 and Path(where) != root:
             seen["folders whose numbered pictures lie beside other pictures or videos: these pictures left out"] += 1
         for name, kind in zip(names, kinds):
-            if kind in MEDIA and not Path(where, name).is_file():
+            if kind in listing.MEDIA and not Path(where, name).is_file():
                 seen["links that lead nowhere, pipes and devices: left out"] += 1
-            elif kind in MEDIA:
+            elif kind in listing.MEDIA:
                 yield Path(where, name), False
             elif kind not in pictures.SUFFIXES:
                 seen["files that are no videos: left out"] += 1

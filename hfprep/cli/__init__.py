@@ -12,7 +12,7 @@ from ..errors import HfprepError
 
 COMMANDS = {  # name -> one line for `hfprep --help`; the command object has the module's name
     "build": "Make a store from a manifest of labelled videos.",
-    "manifest": "Make a manifest of a folder of videos.",
+    "manifest": "Make a manifest of a folder of videos, or of a published annotation.",
     "plan": "Say what a build would make, without decoding.",
     "inspect": "Show what is in a store, in words and pictures.",
     "rewindow": "Give a store of frames other windows, without decoding.",
