@@ -8,7 +8,7 @@ from . import camera, decode, hotspot
 from .errors import ClipError
 from .records import F32, I64, U8, Bool, Frames, Hotspot, Timeline
 
-ENERGY_BATCH = 64  # ticks whose small grey pictures are computed at once in a first pass
+ENERGY_BATCH = 16  # ticks whose small grey pictures are computed at once in a first pass
 
 
 def in_frames(frames: Frames, size: int, moving: bool = False) -> tuple[Hotspot, F32]:

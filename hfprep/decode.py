@@ -146,27 +146,38 @@ class _Painter:
     def __init__(self, geometry: Geometry) -> None:
         self._geometry = geometry
         self._look: _Look | None = None
+        self._matrix: bytes | None = None
         self._graph = av.filter.Graph()
         self._placement = Placement((0, 0, 1, 1), (1, 1), (0, 0))
         self._turn = Orientation()
 
     def paint(self, frame: av.VideoFrame, video: Video, out: U8) -> None:
         """Fill out (H,W,3); bars that the picture does not reach are left as they are."""
-        look = _look(frame, video)
-        try:
-            if look != self._look:
-                self._set_up(look, frame)
-            self._graph.push(frame)
-            picture = cast(av.VideoFrame, self._graph.pull())
-        except (av.error.FFmpegError, ValueError) as fault:
-            what = f"pixels of kind {look.format} ({look.width}x{look.height}) cannot be converted"
-            raise ClipError(what, where=video.path, remedy="convert the file, for example to H.264", kind="damaged") from fault
+        picture = self._converted(frame, video)
+        # The display matrix is read from the small picture, which has it from the frame. A frame whose side data were looked at refers
+        # to itself: hundreds of MB of large ones would wait for the garbage collector.
+        matrix = display_matrix(picture, video)
+        if matrix != self._matrix:
+            self._matrix = matrix
+            picture = self._converted(frame, video)
         plane = picture.planes[0]
         width, height = self._placement.scaled
         pixels = np.frombuffer(memoryview(plane), np.uint8, height * plane.line_size).reshape(height, plane.line_size)
         upright = self._turn.upright(pixels[:, : width * 3].reshape(height, width, 3))
         top, left = self._placement.at
         out[top : top + upright.shape[0], left : left + upright.shape[1]] = upright
+
+    def _converted(self, frame: av.VideoFrame, video: Video) -> av.VideoFrame:
+        """The picture cropped and scaled, not yet turned."""
+        look = _look(frame, video, self._matrix)
+        try:
+            if look != self._look:
+                self._set_up(look, frame)
+            self._graph.push(frame)
+            return cast(av.VideoFrame, self._graph.pull())
+        except (av.error.FFmpegError, ValueError) as fault:
+            what = f"pixels of kind {look.format} ({look.width}x{look.height}) cannot be converted"
+            raise ClipError(what, where=video.path, remedy="convert the file, for example to H.264", kind="damaged") from fault
 
     def _set_up(self, look: _Look, frame: av.VideoFrame) -> None:
         self._turn = orientation(look.matrix)
@@ -176,11 +187,11 @@ class _Painter:
         self._graph, self._look = _graph(look, self._placement), look
 
 
-def _look(frame: av.VideoFrame, video: Video) -> _Look:
+def _look(frame: av.VideoFrame, video: Video, matrix: bytes | None) -> _Look:
     shape = video.stream.sample_aspect_ratio or video.context.sample_aspect_ratio or Fraction(1)
     return _Look(
         frame.width, frame.height, frame.format.name, int(frame.colorspace), int(frame.color_range),
-        display_matrix(frame, video), shape if shape > 0 else Fraction(1),
+        matrix, shape if shape > 0 else Fraction(1),
     )  # fmt: skip
 
 
