@@ -14,6 +14,7 @@ COMMANDS = {  # name -> one line for `hfprep --help`; the command object has the
     "build": "Make a store from a manifest of labelled videos.",
     "manifest": "Make a manifest of a folder of videos, or of a published annotation.",
     "plan": "Say what a build would make, without decoding.",
+    "advise": "Say which interval and window size fit a manifest's actions.",
     "inspect": "Show what is in a store, in words and pictures.",
     "rewindow": "Give a store of frames other windows, without decoding.",
     "verify": "Check every row of a store against its digest.",

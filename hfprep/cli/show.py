@@ -93,6 +93,16 @@ class Console:
         if not self._quiet:
             self._out.print(Text(text), soft_wrap=True)
 
+    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Rows of text under their heads, all but the first to the right."""
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        for number, head in enumerate(heads):
+            table.add_column(head, justify="right" if number else "left")
+        for row in rows:
+            table.add_row(*map(Text, row))
+        if not self._quiet:
+            self._out.print(table)
+
     def warn(self, text: str) -> None:
         self._err.print(Text(f"warning: {text}", style="yellow"))
 
