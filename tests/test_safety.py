@@ -118,13 +118,20 @@ def test_the_package_runs_no_shell_and_loads_no_code_from_data() -> None:
     assert len(SOURCES) > 40
     banned = {"pickle", "shelve", "marshal", "dill", "cloudpickle", "joblib"}
     for source in SOURCES:
-        for node in ast.walk(ast.parse(source.read_text())):
+        tree = ast.parse(source.read_text())
+        # MultiSports is published as a pickle: it is read by an Unpickler whose find_class refuses all but plain values, nowhere else
+        allowed = {"pickle"} if source.parts[-2:] == ("importers", "timed.py") else set()
+        if allowed:
+            classes = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and "pickle.Unpickler" in map(ast.unparse, n.bases)]
+            assert classes and all("find_class" in {f.name for f in c.body if isinstance(f, ast.FunctionDef)} for c in classes)
+        for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = {node.module or ""} if isinstance(node, ast.ImportFrom) else {alias.name for alias in node.names}
-                assert not names & banned, f"{source}: {names}"
+                assert not names & (banned - allowed), f"{source}: {names}"
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func)
                 assert called not in ("eval", "exec", "os.system", "os.popen", "__import__"), f"{source}:{node.lineno}"
+                assert called not in ("pickle.load", "pickle.loads", "pickle.Unpickler"), f"{source}:{node.lineno}"
                 words = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
                 assert words.get("shell", "False") == "False", f"{source}:{node.lineno}"
                 if called in ("np.load", "numpy.load"):
