@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,13 +66,18 @@ def save(strip: Strip, path: str | Path) -> Path:
 
     Raises UsageError when matplotlib is absent (extra `report`), the ending is unknown, or the file cannot be written.
     """
+    return write(lambda: draw(strip), path)
+
+
+def write(drawn: Callable[[], Figure], path: str | Path) -> Path:
+    """Write a picture as the file's name ends; raises UsageError as `save` does."""
     file = Path(path)
     if file.suffix.lower() not in (".png", ".pdf", ".svg", ".jpg", ".jpeg"):
         raise UsageError(f"cannot draw a picture into {file.name!r}", remedy="end the name in .png, .svg, .pdf or .jpg", kind="bad_image")
     try:
         with warnings.catch_warnings():  # a label in a script that the font lacks gives boxes, not a warning per letter
             warnings.filterwarnings("ignore", message=r"Glyph \d+ .*missing from")
-            draw(strip).savefig(file, dpi=DPI, facecolor="white")
+            drawn().savefig(file, dpi=DPI, facecolor="white")
     except OSError as fault:
         raise UsageError(f"cannot write the picture: {fault.strerror}", where=str(file), kind="bad_image") from None
     return file

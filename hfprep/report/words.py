@@ -221,6 +221,24 @@ def window_told(window: dict[str, Any]) -> list[RenderableType]:
     return parts
 
 
+def clip_told(clip: dict[str, Any]) -> list[RenderableType]:
+    """A clip: its hotspot, and its windows with their times in ms."""
+    table = _table("window", "first ms", "centre ms", "last ms", "clamped")
+    for window in clip["windows"]:
+        times = (f"{window[name] / 1e6:.3f}" for name in ("first_ns", "center_ns", "last_ns"))
+        table.add_row(f"{clip['split']}:{window['row']}", *times, str(window["clamped"]))
+    spot, score = clip["hotspot_ns"], clip["hotspot_score"]
+    told = (
+        "no hotspot was looked for"
+        if spot is None
+        else f"hotspot at {spot / 1e6:.3f} ms" + ("" if score is None else f", score {score:.2f}")
+    )
+    parts: list[RenderableType] = [Text(clip["title"], style="bold"), Text(clip["subtitle"]), Text(told), table]
+    if clip["trouble"]:
+        parts.insert(2, Text(f"not used: {clip['trouble']}", style="red"))
+    return parts
+
+
 def verdict_told(verdict: dict[str, Any]) -> list[RenderableType]:
     """What verify found: a line each damage with its file, rows and clips, then the command that mends."""
     checked = f"{_count(verdict['windows'], 'window')} in {_count(verdict['shards'], 'shard')} read"
