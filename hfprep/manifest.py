@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from . import labels, tables
 from . import manifest_header as header
 from .errors import ManifestError
-from .manifest_values import BadCell, milliseconds_ns, seconds_ns, split_name
+from .manifest_values import BadCell, milliseconds_ns, parts_per_million, seconds_ns, split_name
 from .records import Clip, Fault, Manifest
 
 MAX_CLASSES = 32_767  # a store holds the label as int16
@@ -21,7 +21,8 @@ _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def read(path: str | Path, separator: str = "|") -> Manifest:
-    """Read a manifest: columns `video,label` and optionally `start,end,split,group,imu,imu_offset_ms,id`; others go to `extra`.
+    """Read a manifest: columns `video,label` and optionally `start`, `end`, `split`, `group`, `id`, `imu`, `imu_offset_ms`,
+    `imu_drift_ppm`, `imu_layout`; others go to `extra`.
 
     separator stands between the labels of a row that has several; "" = every label is one name (the recipe's `label.separator`).
     Times are seconds or clock times (h:mm:ss.xx) and become exact whole nanoseconds. Paths count from the manifest's folder.
@@ -120,10 +121,13 @@ class _Rows:
         offset = milliseconds_ns(cells[at["imu_offset_ms"]], self.decimal_comma) if cells[at["imu_offset_ms"]] else 0
         extra = tuple([(column, cells[i]) for column, i in self.head.extra])
         path, imu, group = self.absolute(video), self.sensors(cells[at["imu"]]), cells[at["group"]] or _plain(video)
+        drift = parts_per_million(cells[at["imu_drift_ppm"]], self.decimal_comma) if cells[at["imu_drift_ppm"]] else 0.0
+        layout = self.absolute(cells[at["imu_layout"]])
         self.labels.update(names)
         if len(names) == 1:
-            return Clip(row, line, name, path, names[0], split, group, start, end, imu, offset, extra)
-        made = Clip(row, line, name, path, self.separator.join(names), split, group, start, end, imu, offset, extra, names)
+            return Clip(row, line, name, path, names[0], split, group, start, end, imu, offset, extra, (), layout, drift)
+        label = self.separator.join(names)
+        made = Clip(row, line, name, path, label, split, group, start, end, imu, offset, extra, names, layout, drift)
         self.several.append(made)
         return made
 
@@ -216,7 +220,7 @@ class _Rows:
 
 
 def _content(c: Clip) -> tuple[object, ...]:
-    return c.label, c.split, c.group, c.imu, c.imu_offset_ns, c.extra
+    return c.label, c.split, c.group, c.imu, c.imu_offset_ns, c.imu_drift_ppm, c.imu_layout, c.extra
 
 
 def _plain(video: str) -> str:

@@ -11,7 +11,7 @@ from . import tables
 from .errors import ManifestError
 
 WANTED = ("video", "label")
-KNOWN = ("video", "label", "start", "end", "split", "group", "imu", "imu_offset_ms", "id")
+KNOWN = ("video", "label", "start", "end", "split", "group", "imu", "imu_offset_ms", "imu_drift_ppm", "imu_layout", "id")
 # Names that people give these columns. They are suggested, never taken: "class" may well be something else.
 _SYNONYMS = {
     "video": "path file filename file_name filepath file_path video_path video_file video_name videos clip clip_path src source url name",
@@ -22,6 +22,8 @@ _SYNONYMS = {
     "group": "subject subject_id participant participant_id person person_id performer user actor recording session",
     "imu": "imu_path imu_file sensor sensors sensor_file sensor_path",
     "imu_offset_ms": "imu_offset offset_ms imu_offset_s",
+    "imu_drift_ppm": "imu_drift drift drift_ppm",
+    "imu_layout": "imu_format sensor_layout",
 }
 _OF = {word: column for column, words in _SYNONYMS.items() for word in words.split()}
 _MEDIA = re.compile(r"\.(mp4|avi|mov|mkv|webm|mpe?g|m4v|ts|wmv|flv|3gp|ogv|gif)\s*\Z", re.IGNORECASE)

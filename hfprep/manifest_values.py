@@ -53,6 +53,16 @@ def milliseconds_ns(text: str, decimal_comma: bool = False) -> int:
     return _within(_number_ns(text, 6, "imu_offset_ms", decimal_comma), text, "imu_offset_ms") if text else 0
 
 
+def parts_per_million(text: str, decimal_comma: bool = False) -> float:
+    """A clock's drift; raises BadCell (bad_row) for what is no number or beyond 10 %, which no clock is."""
+    plain = text.replace(",", ".") if decimal_comma else text
+    if not (_PLAIN.match(plain) or _SCIENTIFIC.match(plain)) or not any(map(str.isdecimal, plain)):
+        raise BadCell("bad_row", f"imu_drift_ppm {text[:80]!r} is not a number: write parts per million")
+    if abs(float(plain)) > 100_000:
+        raise BadCell("bad_row", f"imu_drift_ppm {text!r} is too large: write parts per million")
+    return float(plain)
+
+
 def split_name(text: str) -> tuple[str, bool]:
     """train, val or test of any usual spelling, and whether the spelling is worth a note; raises BadCell (bad_row)."""
     name = text.casefold()

@@ -7,7 +7,7 @@ import hashlib
 import json
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import pydantic
 from pydantic import Field
@@ -91,11 +91,46 @@ class Split(Table):
         return self
 
 
-class Imu(Table):
+TimeUnit = Literal["auto", "s", "ms", "us", "ns", "datetime"]
+
+
+class ImuFormat(Table):
+    """How sensor files are laid out, where their names and numbers do not tell it: part of `[imu]`, or a TOML file of its own."""
+
+    time: tuple[str, ...] = ()  # columns (names, or numbers from 1) whose times add up; () = recognised
+    unit: TimeUnit | tuple[TimeUnit, ...] = "auto"
+    origin: Literal["video", "start"] = "video"
+    rate_hz: float = Field(0.0, ge=0)  # rows evenly apart from 0 on; 0 = the file has times
+    columns: dict[str, str] = Field({})  # axis -> column
+    units: dict[str, str] = Field({})  # axis, or acc, gyro, mag -> unit in the file
+
+    @pydantic.field_validator("time", "unit", mode="before")
+    @classmethod
+    def _several(cls, value: object, info: pydantic.ValidationInfo) -> object:
+        if isinstance(value, list):
+            return tuple(value)
+        return (str(value),) if info.field_name == "time" and isinstance(value, str | int) and value != "" else value
+
+    @pydantic.field_validator("columns", mode="before")
+    @classmethod
+    def _numbered(cls, value: object) -> object:
+        return {k: str(v) if isinstance(v, int) else v for k, v in value.items()} if isinstance(value, dict) else value
+
+    @pydantic.model_validator(mode="after")
+    def _agree(self) -> Self:
+        if isinstance(self.unit, tuple) and len(self.unit) != len(self.time):
+            raise ValueError(f"unit names {len(self.unit)} units for {len(self.time)} time columns")
+        if self.rate_hz and self.time:
+            raise ValueError("give time or rate_hz, not both")
+        return self
+
+
+class Imu(ImuFormat):
     """`[imu]`: sensor rows beside the frames."""
 
     channels: tuple[str, ...] = ()  # () = every axis found
     max_gap_ms: float = Field(200.0, gt=0)
+    filter: Literal["none", "mean"] = "none"
 
     @pydantic.field_validator("channels", mode="before")
     @classmethod
@@ -153,6 +188,11 @@ def revise(table: dict[str, Any], overrides: tuple[str, ...]) -> Pipeline:
 def check(table: dict[str, Any], where: str = "pipeline") -> Pipeline:
     """Make a Pipeline of nested tables (a store's `pipeline` attribute, say); raises UsageError with the key's path."""
     return check_as(Pipeline, table, where)
+
+
+def imu_format(file: str) -> ImuFormat:
+    """Read a sensor layout of its own TOML file; raises UsageError with the key's path."""
+    return load_as(ImuFormat, Path(file), (), where=file)
 
 
 def bundled() -> Path:

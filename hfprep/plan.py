@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -113,6 +114,8 @@ class Plan:
             self.counts.tolist(),
             [(piece.clip, piece.count) for piece in pieces],
         )
+        if any(clip.imu_drift_ppm or clip.imu_layout for clip in clips):  # columns that came later: without them digests stay as they were
+            columns += ([(clip.imu_drift_ppm, os.path.basename(clip.imu_layout)) for clip in clips],)  # noqa: PTH119
         whole = hashlib.sha256()
         for column in columns:
             whole.update(repr(column).encode("utf-8", "surrogatepass"))

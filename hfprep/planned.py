@@ -122,6 +122,7 @@ def attributes(planned: Planned) -> dict[str, Any]:
         "classes": list(made.classes),
         **plan.weights(made.members, made.counts, np.array(made.splits), len(made.classes), several=made.layout.label_classes > 0),
         "axes": list(made.layout.axes),
+        **({"axis_units": planned.survey.units, "sensor_formats": planned.survey.formats} if made.layout.axes else {}),
         "faults": [
             {"row": f.row, "line": f.line, "video": f.video, "label": f.label, "kind": f.kind, "message": f.message, "warning": f.warning}
             for f in (*planned.manifest.faults, *planned.survey.faults)
@@ -145,6 +146,8 @@ def clip_columns(planned: Planned) -> dict[str, list[Any]]:
         "end_ns": [-1 if c.end_ns is None else c.end_ns for c in clips],
         "imu": [c.imu for c in clips],
         "imu_offset_ns": [c.imu_offset_ns for c in clips],
+        **({"imu_drift_ppm": [c.imu_drift_ppm for c in clips]} if any(c.imu_drift_ppm for c in clips) else {}),
+        **({"imu_layout": [c.imu_layout for c in clips]} if any(c.imu_layout for c in clips) else {}),
         "n_ticks": made.n_ticks.tolist(),
         **({"first_tick": made.first_ticks().tolist()} if made.layout.kind == "frames" else {}),
         "n_windows": made.counts.tolist(),

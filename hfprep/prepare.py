@@ -259,10 +259,8 @@ def _sensor(clip: Clip, source_ns: I64, task: Task) -> Aligned | None:
     if not clip.imu:
         missing = np.full((len(source_ns), len(task.layout.axes)), np.nan, np.float32)
         return Aligned(missing, np.zeros(len(source_ns), np.bool_))
-    max_gap_ns = round(task.pipeline.imu.max_gap_ms * 1e6)
-    return imu.align(
-        imu.read(clip.imu), source_ns, axes=task.layout.axes, offset_ns=clip.imu_offset_ns, max_gap_ns=max_gap_ns, where=clip.imu
-    )
+    recipe = task.pipeline
+    return imu.aligned(clip, imu.of_clip(clip, recipe.imu), source_ns, task.layout.axes, recipe.imu, recipe.frame.interval_ns)
 
 
 def _groups(places: list[Place], placed: _Placed, pipeline: Pipeline, layout: Layout) -> Iterator[list[Place]]:

@@ -39,6 +39,8 @@ class Clip:
     start_ns        from the video's first presented frame
     end_ns          half-open end, or None for the whole video
     imu_offset_ns   video time = sensor time + offset
+    imu_drift_ppm   the sensor's clock is so much slower than the video's, counted from its first row
+    imu_layout      absolute path of a TOML file that says how the sensor files are laid out ("" = the recipe, or recognised)
     label, labels   the class as text; where a cell names several, their names, and label has the separator between them
     extra           further manifest columns, (name, text) pairs, carried into `clips/`
     fps             (from extra) frames a second where `video` is a folder of numbered pictures, as text
@@ -57,6 +59,8 @@ class Clip:
     imu_offset_ns: int = 0
     extra: tuple[tuple[str, str], ...] = ()
     labels: tuple[str, ...] = ()
+    imu_layout: str = ""
+    imu_drift_ppm: float = 0.0
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ One probe a file however many rows name it; a row that cannot be used becomes a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ from . import imu, resample
 from .errors import ClipError
 from .pipeline import Pipeline
 from .probe import Cache
-from .records import I64, Clip, Fault, Manifest, Timeline
+from .records import I64, Clip, Fault, Manifest, Sensor, Timeline
 
 _FACTS: dict[str, object] = {
     "source_fps": 0.0,
@@ -29,17 +30,21 @@ _FACTS: dict[str, object] = {
     "clock": "",
     "repeated_share": 0.0,
 }
+_SENSOR_FACTS: dict[str, object] = {"imu_hz": 0.0, "imu_cover": 0.0}  # where some row has sensors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Survey:
     """Per clip of the manifest: n_ticks int64 (C,), 0 where the clip cannot be used; facts: column name -> C values for
-    `clips/`; faults: rows left out and warnings about rows kept; axes: sensor axes of the store."""
+    `clips/`; faults: rows left out and warnings about rows kept; axes: sensor axes of the store, units: of each axis, "" where no
+    file says it; formats: how sensor files were read, in words, and how many rows were."""
 
     n_ticks: I64
     facts: dict[str, list[object]]
     faults: tuple[Fault, ...]
     axes: tuple[str, ...]
+    units: dict[str, str]
+    formats: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,9 @@ class _Row:
     facts: dict[str, object]
     faults: tuple[Fault, ...]
     axes: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+    blank: Fault | None = None  # a note of this row, its words to be filled in
 
 
 def survey(manifest: Manifest, pipeline: Pipeline, cache: Cache, *, jobs: int = 1, advance: Callable[[], None] = lambda: None) -> Survey:
@@ -73,17 +81,16 @@ def survey(manifest: Manifest, pipeline: Pipeline, cache: Cache, *, jobs: int = 
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         answered = dict(row for rows in pool.map(one, by_video.values()) for row in rows)
     rows = [answered[number] for number in range(len(manifest.clips))]
+    units, differ = _units(rows)
+    defaults = _FACTS | (_SENSOR_FACTS if units else {})
     return Survey(
         n_ticks=np.array([row.n_ticks for row in rows], np.int64),
-        facts={name: [row.facts.get(name, default) for row in rows] for name, default in _FACTS.items()},
-        faults=tuple(fault for row in rows for fault in row.faults),
-        axes=pipeline.imu.channels or _union(row.axes for row in rows),
+        facts={name: [row.facts.get(name, default) for row in rows] for name, default in defaults.items()},
+        faults=(*(fault for row in rows for fault in row.faults), *differ),
+        axes=pipeline.imu.channels or tuple(units),
+        units=units,
+        formats=dict(Counter(told for row in rows for told in row.told)),
     )
-
-
-def _union(axes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """All axis names, in the order in which they first appear."""
-    return tuple(dict.fromkeys(axis for names in axes for axis in names))
 
 
 def _row(clip: Clip, found: Timeline | ClipError, pipeline: Pipeline) -> _Row:
@@ -95,13 +102,19 @@ def _row(clip: Clip, found: Timeline | ClipError, pipeline: Pipeline) -> _Row:
         ticks = resample.ticks(found.last_ns, clip.start_ns, clip.end_ns, pipeline.frame.interval_ns)
         shown = resample.shown_at(found.pts_ns, ticks)
         facts["repeated_share"] = float(np.mean(np.diff(shown) == 0)) if len(shown) > 1 else 0.0
-        axes, more = _sensor(clip, found.pts_ns[shown], pipeline)
+        sensor, more_facts, more = _sensor(clip, found.pts_ns[shown], pipeline)
     except ClipError as fault:
         return _Row(0, facts, (_fault(clip, fault),))
-    notes = [*found.notes, *warnings, *more]
-    return _Row(
-        n_ticks, facts, tuple(Fault(clip.row, clip.line, clip.video, "note", note, clip.label, warning=True) for note in notes), axes
-    )
+    faults = tuple(_note(clip, note) for note in (*found.notes, *warnings, *more))
+    if sensor is None:
+        return _Row(n_ticks, facts, faults)
+    told = tuple(note for note in sensor.notes if note.startswith(imu.READ_AS))
+    units = sensor.units or ("",) * len(sensor.axes)
+    return _Row(n_ticks, facts | more_facts, faults, sensor.axes, units, told, _note(clip, ""))
+
+
+def _note(clip: Clip, text: str) -> Fault:
+    return Fault(clip.row, clip.line, clip.video, "note", text, clip.label, warning=True)
 
 
 def _fault(clip: Clip, fault: ClipError) -> Fault:
@@ -159,20 +172,34 @@ def count_ticks(clip: Clip, timeline: Timeline, pipeline: Pipeline) -> tuple[int
     return here, warnings
 
 
-def _sensor(clip: Clip, source_ns: I64, pipeline: Pipeline) -> tuple[tuple[str, ...], list[str]]:
-    """Axes of the clip's sensor file, and what is to be said of its cover; raises ClipError imu_* where it is of no use."""
+def _sensor(clip: Clip, source_ns: I64, pipeline: Pipeline) -> tuple[Sensor | None, dict[str, object], list[str]]:
+    """The clip's sensor rows, facts of them and what is to be said; raises ClipError imu_* where they are of no use."""
     if not clip.imu:
-        return (), []
-    sensor = imu.read(clip.imu)
+        return None, {}, []
+    sensor = imu.of_clip(clip, pipeline.imu)
     axes = pipeline.imu.channels or sensor.axes
-    aligned = imu.align(
-        sensor, source_ns, axes=axes, offset_ns=clip.imu_offset_ns, max_gap_ns=round(pipeline.imu.max_gap_ms * 1e6), where=clip.imu
-    )
-    notes = [f"imu: {note}" for note in sensor.notes]
-    masked = int(len(aligned.ok) - aligned.ok.sum())
+    found = imu.aligned(clip, sensor, source_ns, axes, pipeline.imu, pipeline.frame.interval_ns)
+    notes = [f"imu: {note}" for note in sensor.notes if not note.startswith(imu.READ_AS)]
+    masked = int(len(found.ok) - found.ok.sum())
     if masked:
-        notes.append(f"imu: {masked} of {len(aligned.ok)} ticks have no measured value (imu_ok = false)")
-    return sensor.axes if not pipeline.imu.channels else axes, notes
+        notes.append(f"imu: {masked} of {len(found.ok)} ticks have no measured value (imu_ok = false)")
+    return sensor, {"imu_hz": imu.rate_hz(sensor), "imu_cover": float(found.ok.mean()) if len(found.ok) else 0.0}, notes
+
+
+def _units(rows: Sequence[_Row]) -> tuple[dict[str, str], list[Fault]]:
+    """Unit of each axis, and a warning where files measure one axis in different units or do not say."""
+    units: dict[str, dict[str, Fault | None]] = {}
+    for row in rows:
+        for axis, unit in zip(row.axes, row.units):
+            units.setdefault(axis, {}).setdefault(unit, row.blank)
+    faults = []
+    for axis, by_unit in units.items():
+        if len(by_unit) > 1:
+            words = " and ".join(f"{unit or 'of unknown unit'} (row {fault.row})" for unit, fault in by_unit.items() if fault)
+            second = next(fault for fault in list(by_unit.values())[1:] if fault)
+            what = f'imu: axis {axis!r} is {words}: say the unit in the recipe, [imu] units = {{ {axis} = "..." }}'
+            faults.append(replace(second, message=what))
+    return {axis: next(iter(by_unit)) for axis, by_unit in units.items()}, faults
 
 
 def with_limit(manifest: Manifest, limit: int | None) -> Manifest:

@@ -10,6 +10,7 @@ import re
 import stat
 import struct
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
@@ -35,6 +36,23 @@ def versions() -> dict[str, str]:
     """Versions of PyAV and of the FFmpeg libraries in it, by name: they decide the pixels."""
     libraries = {name: ".".join(str(part) for part in number) for name, number in av.library_versions.items()}
     return {"av": av.__version__, **dict(sorted(libraries.items()))}
+
+
+def data_packets(video: Video, handler: str = "GoPro MET") -> list[tuple[Fraction, Fraction, bytes]]:
+    """Start and length in seconds and bytes of each packet of the file's data streams with this handler name."""
+    streams = [s for s in video.container.streams if s.type == "data" and s.metadata.get("handler_name", "").strip() == handler]
+    found: list[tuple[Fraction, Fraction, bytes]] = []
+    if not streams:
+        return found
+    try:
+        found.extend(
+            (packet.pts * packet.time_base, (packet.duration or 0) * packet.time_base, bytes(packet))
+            for packet in video.container.demux(streams)
+            if packet.size and packet.pts is not None and packet.time_base is not None
+        )
+    except av.error.FFmpegError:
+        video.faults += 1
+    return found
 
 
 class Video:

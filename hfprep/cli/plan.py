@@ -49,6 +49,7 @@ def plan(
     console.faults(planned.faults)
     console.warnings(planned.warnings, verbose)
     console.repeats(planned)
+    console.sensors(planned)
     told = facts(planned, options.jobs or cpus())
     console.say(f"{told['clips']} clips, {told['hours']:.2f} hours, {told['windows']} windows in {told['shards']} shards")
     here, other = told["layout"], "frames" if told["layout"] == "windows" else "windows"
@@ -81,6 +82,9 @@ def facts(planned: Planned, jobs: int) -> dict[str, Any]:
         "peak_memory_bytes": peak_memory_bytes(made, jobs),
         "interval_ms": str(made.pipeline.frame.interval_ms),
         "size": made.layout.size,
+        "axes": list(made.layout.axes),
+        "axis_units": planned.survey.units,
+        "sensor_formats": planned.survey.formats,
         "rows_at_fault": [{"row": f.row, "line": f.line, "video": f.video, "kind": f.kind, "message": f.message} for f in planned.faults],
         "warnings": [{"row": f.row, "line": f.line, "video": f.video, "message": f.message} for f in planned.warnings],
     }

@@ -134,6 +134,15 @@ class Console:
                 f"{planned.plan.pipeline.frame.interval_ms} ms, or frames were dropped; a longer frame.interval_ms avoids it"
             )
 
+    def sensors(self, planned: Planned) -> None:
+        """Say how sensor files were read where that had to be recognised."""
+        axes = planned.plan.layout.axes
+        if axes:
+            units = planned.survey.units
+            self.say("sensor axes: " + ", ".join(f"{a} ({units[a]})" if units.get(a) else a for a in axes))
+        for told, rows in planned.survey.formats.items():
+            self.say(visible(f"sensor files {told} ({rows} row{'s' if rows > 1 else ''})"))
+
 
 def windows_table(plan: Plan) -> Table:
     """Clips and windows per class and split; training windows before and after balancing."""

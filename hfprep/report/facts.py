@@ -240,7 +240,8 @@ def _hotspots(store: Store) -> dict[str, Any]:
 
 
 def _sensors(store: Store, good: dict[str, NDArray[np.bool_]]) -> dict[str, Any] | None:
-    """Share of frames in the windows without a measured value: of each axis, and with any axis missing."""
+    """Units and rates found, share of the clips' ticks inside the sensors' cover, how files were read; share of frames in the windows
+    without a measured value: of each axis, and with any axis missing."""
     axes = store.layout.axes
     if not axes:
         return None
@@ -251,9 +252,16 @@ def _sensors(store: Store, good: dict[str, NDArray[np.bool_]]) -> dict[str, Any]
         masked += int((~columns["imu_ok"][good[split]]).sum())
         total += columns["imu_ok"][good[split]].size
     shares = [int(n) / total if total else 0.0 for n in unknown]
+    units = store.attrs.get("axis_units", {})
+    hz = _column(store, "imu_hz", 0.0)
+    cover = _column(store, "imu_cover", 0.0)[hz > 0]
     return {
-        "axes": [{"axis": axis, "masked_share": share} for axis, share in zip(axes, shares, strict=True)],
+        "axes": [{"axis": axis, "unit": units.get(axis, ""), "masked_share": share} for axis, share in zip(axes, shares, strict=True)],
         "masked_share": masked / total if total else 0.0,
+        "clips": len(cover),
+        "hz": [float(hz[hz > 0].min()), float(hz[hz > 0].max())] if len(cover) else None,
+        "cover": float(cover.mean()) if len(cover) else None,
+        "formats": store.attrs.get("sensor_formats", {}),
     }
 
 

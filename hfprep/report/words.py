@@ -140,9 +140,17 @@ def _sensors(sensors: dict[str, Any] | None) -> str:
         return "none"
     by_share: dict[str, list[str]] = {}
     for axis in sensors["axes"]:
-        by_share.setdefault(percent(axis["masked_share"]), []).append(axis["axis"])
+        unit = f" ({axis['unit']})" if axis["unit"] else ""
+        by_share.setdefault(percent(axis["masked_share"]), []).append(f"{axis['axis']}{unit}")
     each = "; ".join(f"{' '.join(axes)}: {share} of frames without a value" for share, axes in by_share.items())
-    return each if len(by_share) == 1 else f"{each}; {percent(sensors['masked_share'])} lack some axis"
+    words = each if len(by_share) == 1 else f"{each}; {percent(sensors['masked_share'])} lack some axis"
+    if sensors["hz"]:
+        low, high = (f"{hz:.4g}" for hz in sensors["hz"])
+        words += f"; {low if low == high else f'{low} to {high}'} rows/s in {_count(sensors['clips'], 'clip')}, "
+        words += f"which cover {percent(sensors['cover'])} of their ticks"
+    for told, rows in sensors["formats"].items():
+        words += f"; {told} ({_count(rows, 'clip')})"
+    return words
 
 
 def _origin(facts: dict[str, Any]) -> str:
