@@ -150,7 +150,8 @@ def align(
     """Values of `axes` (T,M) at the video times `at_ns` (T,): linear between the neighbouring rows that have the axis.
 
     Video time = sensor time + offset_ns, and drift_ppm more for each time since the sensor's first row (its clock is slow where the
-    drift is above 0). mean_ns above 0: the mean over so long a stretch around the time, in place of the value there. NaN before the axis' first and after its last measured row, and between neighbours more
+    drift is above 0). mean_ns above 0: the mean over so long a stretch around the time, in place of the value there. NaN before the
+    axis' first and after its last measured row, and between neighbours more
     than max_gap_ns apart; an axis that the sensor lacks is NaN. ok (T,): every axis is known.
     Raises ClipError (imu_no_overlap) where no time of `at_ns` lies inside the sensor's.
 

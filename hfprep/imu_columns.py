@@ -228,11 +228,13 @@ def _recognised(table: SensorTable, column: int, path: str) -> str:
     name = table.names[column].casefold()
     bare = re.sub(r"[\(\[].*", "", name)
     words = re.sub(r"[\W_]+", " ", bare).strip()
+    if name.endswith("y") and f"{name[:-1]}p" in (n.casefold() for n in table.names):  # roll, pitch, yaw
+        return ""
     short = _SHORT.match(words)
     if short:
         return _SHORT_KIND[short.group(1)] + short.group(2)
     letter = _LETTER.search(words)
-    if letter is None or (name.endswith("y") and f"{name[:-1]}p" in (n.casefold() for n in table.names)):  # roll, pitch, yaw
+    if letter is None:
         return ""
     kind = _kind(words)
     if not kind and words in ("x", "y", "z", "x axis", "y axis", "z axis"):

@@ -35,24 +35,42 @@ def first(sensor: Sensor) -> dict[str, float]:
 
 # file -> rows (None: cut by repairs), first two times in ns, first values
 READ = {
-    "androsensor_stairs/Downstairs1.csv": (232, (12_000_000, 511_000_000), {"ax": -4.3214, "lin_ay": 0.0316, "grav_z": 8.3578, "gz": 0.3487, "mz": -16.14}),
-    "comma2k19_npy/accelerometer_value.npy": (6256, (46_408_580_034_290, 46_408_589_616_810), {"ax": 1.07437, "ay": -0.12921, "az": -9.54497}),
-    "metamotion/Accelerometer.csv": (4578, (0, 10_000_000), {"ax": -0.061 * G, "ay": 0.991 * G, "az": 0.036 * G}),
-    "metawear_pill/base_accel.csv": (None, (1518705124826000000, 1518705251675000000), {"ax": -0.042, "ay": 0.253, "az": 1.023}),
-    "metawear_pill/base_gyro.csv": (None, (1518705251625000000, 1518705251725000000), {"gx": -126.341, "gy": -215.122, "gz": 98.415}),
-    "ms_xyz/Accelerometer.csv": (1156, (2_000_000, 12_000_000), {"ax": 1.91025, "ay": 6.78123, "az": 7.68640}),
-    "opencamera_gyro/gyro_0-session_0.csv": (2370, (690_644_433_293_611, 690_644_435_267_611), {"gx": 1.21072, "gy": -3.81247, "gz": -0.72287}),
-    "phyphox_gait/Accelerometer_2.csv": (3316, (9_783_166, 29_898_166), {"ax": 9.91044, "ay": -0.55310, "az": -2.11570}),
-    "phyphox_semicolon/Linear Acceleration.csv": (6892, (150_071_388, 167_783_241), {"lin_ax": -0.40708, "lin_ay": -0.08207, "lin_az": -0.16251}),
-    "sensorlogger_basketball/Accelerometer.csv": (4211, (19_942_871, 29_989_990), {"ax": -0.09162, "ay": 0.83792, "az": 0.15040}),
-    "sensorlogger_squats/Gyroscope.csv": (3063, (73_869_873, 83_892_089), {"gx": -0.37280, "gy": 0.13791, "gz": -0.08321}),
-    "sensorrecord/Accelerometer.csv": (3163, (2_000_000, 11_000_000), {"ax": -0.21070, "ay": 7.43183, "az": 5.92344}),
-    "tumvi_euroc/mav0_imu0_data.csv": (30, (1548685904964781323, 1548685904969760323), {"gx": -0.04928, "gz": -0.00320, "ax": 9.66338, "az": 0.95258}),
-    "two_header_lines/accelerometer_1.csv": (9214, (1279034942000000, 1279034944000000), {"ax": 1.96325, "ay": 2.26970, "az": 9.35654}),
-    "two_header_lines/gyroscope_2.csv": (8237, (1279035037000000, 1279035039000000), {"gx": -0.00742, "gy": 0.01227, "gz": 0.02957}),
-    "txyz_quoted/Gyroscope.csv": (1819, (8_547_250, 18_624_249), {"gx": -0.06151, "gy": -0.06603, "gz": 0.02339}),
-    "unsorted_lowprec/Accelerometer.csv": (None, (300_000_000, 600_000_000), {"ax": -0.569, "ay": -0.173, "az": 9.75}),
-    "ximu3_fusion/sensor_data.csv": (4842, (0, 10_078_907), {"gx": 0.01644619 * DEGREE, "ax": 0.001015204 * G, "az": 0.9970807 * G, "mx": 15.3017}),
+    "androsensor_stairs/Downstairs1.csv":
+        (232, (12_000_000, 511_000_000), {"ax": -4.3214, "lin_ay": 0.0316, "grav_z": 8.3578, "gz": 0.3487, "mz": -16.14}),
+    "comma2k19_npy/accelerometer_value.npy":
+        (6256, (46_408_580_034_290, 46_408_589_616_810), {"ax": 1.07437, "ay": -0.12921, "az": -9.54497}),
+    "metamotion/Accelerometer.csv":
+        (4578, (0, 10_000_000), {"ax": -0.061 * G, "ay": 0.991 * G, "az": 0.036 * G}),
+    "metawear_pill/base_accel.csv":
+        (None, (1518705124826000000, 1518705251675000000), {"ax": -0.042, "ay": 0.253, "az": 1.023}),
+    "metawear_pill/base_gyro.csv":
+        (None, (1518705251625000000, 1518705251725000000), {"gx": -126.341, "gy": -215.122, "gz": 98.415}),
+    "ms_xyz/Accelerometer.csv":
+        (1156, (2_000_000, 12_000_000), {"ax": 1.91025, "ay": 6.78123, "az": 7.68640}),
+    "opencamera_gyro/gyro_0-session_0.csv":
+        (2370, (690_644_433_293_611, 690_644_435_267_611), {"gx": 1.21072, "gy": -3.81247, "gz": -0.72287}),
+    "phyphox_gait/Accelerometer_2.csv":
+        (3316, (9_783_166, 29_898_166), {"ax": 9.91044, "ay": -0.55310, "az": -2.11570}),
+    "phyphox_semicolon/Linear Acceleration.csv":
+        (6892, (150_071_388, 167_783_241), {"lin_ax": -0.40708, "lin_ay": -0.08207, "lin_az": -0.16251}),
+    "sensorlogger_basketball/Accelerometer.csv":
+        (4211, (19_942_871, 29_989_990), {"ax": -0.09162, "ay": 0.83792, "az": 0.15040}),
+    "sensorlogger_squats/Gyroscope.csv":
+        (3063, (73_869_873, 83_892_089), {"gx": -0.37280, "gy": 0.13791, "gz": -0.08321}),
+    "sensorrecord/Accelerometer.csv":
+        (3163, (2_000_000, 11_000_000), {"ax": -0.21070, "ay": 7.43183, "az": 5.92344}),
+    "tumvi_euroc/mav0_imu0_data.csv":
+        (30, (1548685904964781323, 1548685904969760323), {"gx": -0.04928, "gz": -0.00320, "ax": 9.66338, "az": 0.95258}),
+    "two_header_lines/accelerometer_1.csv":
+        (9214, (1279034942000000, 1279034944000000), {"ax": 1.96325, "ay": 2.26970, "az": 9.35654}),
+    "two_header_lines/gyroscope_2.csv":
+        (8237, (1279035037000000, 1279035039000000), {"gx": -0.00742, "gy": 0.01227, "gz": 0.02957}),
+    "txyz_quoted/Gyroscope.csv":
+        (1819, (8_547_250, 18_624_249), {"gx": -0.06151, "gy": -0.06603, "gz": 0.02339}),
+    "unsorted_lowprec/Accelerometer.csv":
+        (None, (300_000_000, 600_000_000), {"ax": -0.569, "ay": -0.173, "az": 9.75}),
+    "ximu3_fusion/sensor_data.csv":
+        (4842, (0, 10_078_907), {"gx": 0.01644619 * DEGREE, "ax": 0.001015204 * G, "az": 0.9970807 * G, "mx": 15.3017}),
 }  # fmt: skip
 # layouts that cannot be told, and a word of the refusal
 REFUSED = {
@@ -167,7 +185,8 @@ def test_names_of_axes_in_many_spellings(tmp_path: Path) -> None:
         "accelerometer.x,accelerometer.y,accelerometer.z,gyroscope.x,gyroscope.y,gyroscope.z": "ax ay az gx gy gz",
         "AccelX,AccelY,AccelZ,GyroX,GyroY,GyroZ": "ax ay az gx gy gz",
         "Angular velocity x (rad/s),Angular velocity y (rad/s),Angular velocity z (rad/s),mag_x,mag_y,mag_z": "gx gy gz mx my mz",
-        "linear_acceleration_x,linear_acceleration_y,linear_acceleration_z,gravity_x,gravity_y,gravity_z": "lin_ax lin_ay lin_az grav_x grav_y grav_z",
+        "linear_acceleration_x,linear_acceleration_y,linear_acceleration_z,gravity_x,gravity_y,gravity_z":
+            "lin_ax lin_ay lin_az grav_x grav_y grav_z",
         "X (m/s^2),Y (m/s^2),Z (m/s^2),accuracy,status,count": "ax ay az",
     }.items():  # fmt: skip
         sensor = imu.read(write(tmp_path, f"time,{names}\n0,1,2,3,4,5,6\n0.1,1,2,3,4,5,6\n"))

@@ -159,7 +159,9 @@ def multisports(source: Path, options: ImportOptions) -> Listing:
         table = _Plain(BytesIO(read_bytes(str(source), ManifestError)), encoding="latin1").load()
         labels, tubes = list(table["labels"]), dict(table["gttubes"])
         splits = {name: split for split in ("train", "test") for some in table[f"{split}_videos"] for name in _flat(some)}
-    except (pickle.UnpicklingError, EOFError, AttributeError, KeyError, TypeError, IndexError) as fault:
+    except ManifestError:
+        raise
+    except Exception as fault:  # noqa: BLE001 - bytes that are no pickle end in errors of any kind, MemoryError and SystemError among them
         raise wrong(source, f"is no file of MultiSports: {fault}", "give multisports_GT.pkl") from None
     rows, rate = Collected(), rate_of(options, MULTISPORTS_FPS, source)
     boxes = 0
