@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .records import F32, I64, U8, Hotspot
+from .records import F32, I64, U8, Aligned, Hotspot
 
 SIDE = 40  # largest side of the small picture: blocks average sensor noise and compression away, a hand's movement stays
 FLAT = 4.0  # grey levels: a picture whose spread is about this or less shows too little to tell motion from noise
@@ -55,6 +55,38 @@ def motion_energy(luma: F32) -> F32:
     if t > 1:
         energy[0] = energy[1:3].min()
     return energy
+
+
+def sensor_energy(sensor: Aligned, axes: tuple[str, ...]) -> F32:
+    """How much a worn or held sensor moves at each tick: values (T,M) of M named axes -> float32 (T,), at least 0.
+
+    Of an accelerometer, how far the length of its vector is from its usual (median) length, which is gravity in any posture; of
+    linear acceleration and of a gyroscope, the length of the vector without its usual value, which is bias. Where several are
+    there each counts alike, see `together`. Ticks without values have energy 0, and so have other axes.
+    """
+    energies = []
+    for group in (("ax", "ay", "az"), ("lin_ax", "lin_ay", "lin_az"), ("gx", "gy", "gz")):
+        values = sensor.values[:, [axes.index(axis) for axis in group if axis in axes]].astype(np.float64)
+        use = np.isfinite(values).all(axis=1)  # sensor by sensor: a clip may lack the other
+        if not use.any() or not values.shape[1]:
+            continue
+        values = values[use]
+        if group[0] == "ax":
+            values = np.sqrt((values**2).sum(axis=1, keepdims=True))
+        energy = np.zeros(len(sensor.values), np.float32)
+        energy[use] = np.sqrt(((values - np.median(values, axis=0)) ** 2).sum(axis=1))
+        energies.append(energy)
+    return together(*energies) if energies else np.zeros(len(sensor.values), np.float32)
+
+
+def together(*energies: F32) -> F32:
+    """Energies (T,) of several sources as one, float32 (T,): each is brought to the same total first, and weighs the same."""
+    total = np.zeros(len(energies[0]))
+    for energy in energies:
+        if energy.max(initial=0) > 0:
+            units = np.rint(energy.astype(np.float64) / float(energy.max()) * 2**30)  # whole numbers: their sum is exact in any order
+            total += units / units.sum()
+    return total.astype(np.float32)
 
 
 def find(energy: F32, size: int) -> Hotspot:

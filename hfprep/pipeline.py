@@ -66,7 +66,7 @@ class Window(Table):
 class HotspotTable(Table):
     """`[hotspot]`: how the action is found."""
 
-    method: Literal["motion", "center"] = "motion"
+    method: Literal["motion", "imu", "motion+imu", "center"] = "motion"
     camera: bool = False
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import action, decode, imu, resample, store, windows
+from . import action, decode, hotspot, imu, resample, store, windows
 from .errors import ClipError, StoreError
 from .layout import Layout
 from .pipeline import Pipeline
@@ -199,9 +199,14 @@ def _filled(work: Work, places: list[Place], desk: _Desk, task: Task) -> Iterato
     repeated = float(np.mean(np.diff(shown) == 0)) if len(shown) > 1 else 0.0
     outcome = ClipOutcome(work.number, len(ticks), repeated_share=repeated)
     geometry = decode.Geometry(layout.height, layout.width, pipeline.frame.fit)
+    source_ns = timeline.pts_ns[shown]
+    sensor = _sensor(work.clip, source_ns, task)
     spot, energy, frames = None, None, None
     if windows.needs_hotspot(pipeline.window, work.split):
         spot, energy, frames, ok = _hotspot(timeline, ticks, shown, geometry, pipeline)
+        if "imu" in pipeline.hotspot.method:
+            spot, energy, notes = _moved(spot, energy, sensor, task)
+            outcome = replace(outcome, notes=notes)
         outcome = _judged(replace(outcome, hotspot_ns=int(ticks[spot.tick]), hotspot_score=spot.score), ok, pipeline)
         if outcome.error:
             raise ClipError(outcome.error, where=work.clip.video, kind=outcome.error_kind)
@@ -211,8 +216,7 @@ def _filled(work: Work, places: list[Place], desk: _Desk, task: Task) -> Iterato
     else:
         index, clamped = np.arange(len(ticks))[:, None], np.zeros((len(ticks), 1), np.bool_)
         outcome = replace(outcome, centers=tuple(centers.tolist()))
-    source_ns = timeline.pts_ns[shown]
-    placed = _Placed(timeline, ticks, source_ns, index, _sensor(work.clip, source_ns, task), energy, clamped, centers)
+    placed = _Placed(timeline, ticks, source_ns, index, sensor, energy, clamped, centers)
     for group in [places] if frames is not None else _groups(places, placed, pipeline, layout):
         held = placed.needs(group) if frames is None else np.arange(len(ticks))
         part = decode.frames(timeline, ticks[held], geometry) if frames is None else frames
@@ -236,7 +240,7 @@ def _judged(outcome: ClipOutcome, ok: Bool, pipeline: Pipeline) -> ClipOutcome:
     if whole < pipeline.frame.min_whole * len(ok):
         remedy = f"fetch the file again, or lower frame.min_whole = {pipeline.frame.min_whole:g}"
         return replace(outcome, error=f"{text}; {remedy}", error_kind="damaged")
-    return replace(outcome, notes=(f"kept in part: {text}",))
+    return replace(outcome, notes=(*outcome.notes, f"kept in part: {text}"))
 
 
 def _hotspot(
@@ -251,6 +255,16 @@ def _hotspot(
         return center, energy, frames, frames.ok
     found, energy, ok = action.in_file(timeline, shown, geometry, size, pipeline.hotspot.camera)
     return (center, None, None, ok) if pipeline.hotspot.method == "center" else (found, energy, None, ok)
+
+
+def _moved(spot: Hotspot, picture: F32 | None, sensor: Aligned | None, task: Task) -> tuple[Hotspot, F32 | None, tuple[str, ...]]:
+    """Hotspot and energy by the sensor, or by it and the picture; the picture's own and a note where the sensor says nothing."""
+    moved = None if sensor is None else hotspot.sensor_energy(sensor, task.layout.axes)
+    if moved is None or not moved.any():
+        return spot, picture, (f"hotspot.method = {task.pipeline.hotspot.method}, but no sensor motion is there: found in the picture",)
+    if task.pipeline.hotspot.method == "motion+imu" and picture is not None:
+        moved = hotspot.together(picture, moved)
+    return hotspot.find(moved, task.pipeline.window.size), moved, ()
 
 
 def _sensor(clip: Clip, source_ns: I64, task: Task) -> Aligned | None:

@@ -177,3 +177,29 @@ def test_too_little_disk_is_told_before_any_work(videos: Path, tmp_path: Path, m
     with pytest.raises(StoreError, match="GB are needed") as told:
         build_store(videos / "m.csv", tmp_path / "s.zarr", small(), options=options(tmp_path))
     assert told.value.kind == "no_space" and not (tmp_path / "s.zarr").exists()
+
+
+@pytest.mark.parametrize(("method", "moves_s"), [("motion", 4.5), ("imu", 1.5), ("motion+imu", 3.0)])
+def test_the_hotspot_is_where_picture_or_sensor_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, moves_s: float) -> None:
+    """The picture moves most at 4.5 s and the sensor at 1.5 s; at 3 s both move, each a little less."""
+    rng = np.random.default_rng(3)
+    still, blocks = rng.integers(60, 200, (64, 80, 3)).astype(np.uint8), rng.integers(0, 255, (200, 32, 32, 3)).astype(np.uint8)
+    pictures = [still.copy() for _ in range(150)]
+    for k, picture in enumerate(pictures):
+        for second, side in ((3.0, 26), (4.5, 30)):
+            if abs(k / 25 - second) < 0.3:
+                picture[:side, :side] = blocks[k, :side, :side]
+    drawn.write(tmp_path / "v.mp4", drawn.steady(150, 40), pictures=pictures)
+    t = np.arange(600) / 100
+    burst = [np.where(abs(t - at) < 0.3, size * np.sin(60 * t), 0) for at, size in ((1.5, 5.0), (3.0, 4.0))]
+    rows = np.stack([t, np.sum(burst, axis=0), 0 * t, 9.81 + np.sum(burst, axis=0), 0.1 + np.sum(burst, axis=0)], axis=1)
+    np.savetxt(tmp_path / "imu.csv", rows, delimiter=",", header="t,ax,ay,az,gx", comments="")
+    (tmp_path / "m.csv").write_text("video,label,split,imu\nv.mp4,a,train,imu.csv\nv.mp4,a,train,\n")
+    recipe = small(f"hotspot.method={method}", "frame.interval_ms=40", "window.eval=hotspot")
+    build_store(tmp_path / "m.csv", tmp_path / "s.zarr", recipe, options=options(tmp_path))
+    root: Any = zarr.open_group(tmp_path / "s.zarr", mode="r")
+    with_rows, without = np.asarray(root["clips"]["hotspot_ns"][:]) / 1e9
+    assert (with_rows, without) == (pytest.approx(moves_s, abs=0.4), pytest.approx(4.5, abs=0.4))
+    monkeypatch.setattr(prepare, "MEGABYTE", 40)
+    build_store(tmp_path / "m.csv", tmp_path / "parts.zarr", recipe, options=options(tmp_path))
+    assert files(tmp_path / "s.zarr") == files(tmp_path / "parts.zarr")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hfprep import hotspot, windows
-from hfprep.records import F32, U8
+from hfprep.records import F32, U8, Aligned
 
 SIZE = 8
 
@@ -227,3 +227,26 @@ def test_width_lies_within_the_clip(values: list[float], size: int) -> None:
     got = hotspot.find(np.array(values, np.float32), size)
     assert 0 <= got.width <= len(values)
     assert (got.width == 0) == (max(values) == 0)
+
+
+def test_a_sensor_held_in_another_posture_does_not_move() -> None:
+    values = np.tile(np.array([0, 0, 9.81, 0.3, 0, 0], np.float32), (60, 1))
+    values[30:, :3] = [9.81, 0, 0]  # turned, and held so
+    values[40, 3:] = [2, 1, 0]
+    values[50:] = np.nan
+    axes = ("ax", "ay", "az", "gx", "gy", "gz")
+    got = hotspot.sensor_energy(Aligned(values, np.isfinite(values).all(axis=1)), axes)
+    assert np.flatnonzero(got).tolist() == [40]
+    alone = hotspot.sensor_energy(Aligned(values[:, 3:], np.zeros(60, np.bool_)), axes[3:])
+    assert np.flatnonzero(alone).tolist() == [40]
+    assert not hotspot.sensor_energy(Aligned(values, np.zeros(60, np.bool_)), ("mx", "my", "mz", "t1", "t2", "t3")).any()
+
+
+@given(st.lists(st.floats(0, 1e6, width=32), min_size=3, max_size=50), st.floats(1e-3, 1e3))
+@settings(max_examples=50, deadline=None)
+def test_sources_weigh_the_same_whatever_their_unit(values: list[float], scale: float) -> None:
+    first = np.array(values, np.float32)
+    other = np.roll(first, 1)
+    assert hotspot.together(first, other) == pytest.approx(hotspot.together(first, other * np.float32(scale)), abs=1e-6)
+    if first.max() > 0:
+        assert hotspot.together(first, other).sum() == pytest.approx(2, rel=1e-5)
