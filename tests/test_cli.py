@@ -85,3 +85,20 @@ def test_a_fault_is_one_line(args: list[str], code: int, words: str, capsys: pyt
 def test_debug_shows_where_it_came_from() -> None:
     with pytest.raises(Exception, match=r"none\.csv"):
         main(["--debug", "build", "none.csv"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered", "left_out"),
+    [
+        ("hfprep in", "inspect", "build"),
+        ("hfprep build --set window.s", "window.size=", "frame.height="),
+        ("hfprep plan -p stack", "stacked_t3", "cover"),
+    ],
+)
+def test_the_tab_key(typed: str, offered: str, left_out: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    monkeypatch.setenv("_HFPREP_COMPLETE", "bash_complete")
+    run()
+    words = [line.partition(",")[2] for line in capsys.readouterr().out.splitlines()]
+    assert offered in words and left_out not in words

@@ -9,15 +9,48 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from .show import Console, ShownProgress
+
+
+def _recipes(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
+    """What the shell offers for -p: names of bundled recipes, and files."""
+    from .. import pipeline
+
+    names = sorted(file.stem for file in pipeline.bundled().glob("*.toml"))
+    return [*(CompletionItem(name) for name in names if name.startswith(typed)), CompletionItem(typed, type="file")]
+
+
+def _keys(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
+    """What the shell offers for --set: every key of the recipe with its default."""
+    from .. import pipeline
+
+    keys: dict[str, Any] = {}
+    for name, value in pipeline.Pipeline().model_dump(mode="json").items():
+        keys |= {f"{name}.{key}=": default for key, default in value.items()} if isinstance(value, dict) else {f"{name}=": value}
+    return [CompletionItem(key, help=f"default {default}") for key, default in keys.items() if key.startswith(typed)]
 
 
 def recipe_options(command: Any) -> Any:
     """The options that decide what a store will hold: shared by `build` and `plan`."""
     for option in (
-        click.option("-p", "--pipeline", "recipe", metavar="FILE|NAME", help="TOML recipe, or the name of a bundled one (stacked_t3)."),
-        click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one pipeline key: --set window.size=32."),
+        click.option(
+            "-p",
+            "--pipeline",
+            "recipe",
+            metavar="FILE|NAME",
+            shell_complete=_recipes,
+            help="TOML recipe, or the name of a bundled one (stacked_t3).",
+        ),
+        click.option(
+            "--set",
+            "overrides",
+            multiple=True,
+            metavar="KEY=VALUE",
+            shell_complete=_keys,
+            help="Override one pipeline key: --set window.size=32.",
+        ),
         click.option("--limit", type=click.IntRange(min=1), help="Only the manifest's first N rows."),
         click.option("-j", "--jobs", type=click.IntRange(min=1), help="Clips worked on at once. [default: usable CPUs]"),
     ):
